@@ -6,6 +6,7 @@ package timeline
 import (
 	"cmp"
 	"slices"
+	"sort"
 )
 
 // LifetimeKind is the kind of code that has a [Lifetime].
@@ -167,12 +168,13 @@ func (p *liveSet) lostSince(l *Lifetime, t uint64) gaps {
 }
 
 // bearModule makes a module's text and what follows it alive. all are the modules of the
-// recording: m ends where the next one that is loaded at the same time begins.
+// recording by address: m ends where the next one that is loaded at the same time begins.
 func (p *liveSet) bearModule(m Module, all []Module) {
-	for i := range all {
+	i := sort.Search(len(all), func(i int) bool { return all[i].Addr > m.Addr })
+	for ; i < len(all) && all[i].Addr < m.End; i++ {
 		// /proc/modules gives the sum of separate areas on newer kernels.
-		if next := &all[i]; next.Addr > m.Addr && next.during(&m) {
-			m.End = min(m.End, next.Addr)
+		if all[i].during(&m) {
+			m.End = all[i].Addr
 		}
 	}
 	m.TextEnd = min(m.TextEnd, m.End)
@@ -408,10 +410,11 @@ func (d *build) deriveLifetimes() []*Lifetime {
 	recorded := make(map[int]uint64) // the times of births that were exchanged with deaths
 	code := d.joinPrograms(events, order.at, p.symbols)
 	modules := d.modulesByLoad()
+	byAddr := slices.SortedFunc(slices.Values(d.modules), func(a, b Module) int { return cmp.Compare(a.Addr, b.Addr) })
 	upTo := func(t uint64) {
 		for ; len(modules) > 0 && modules[0].Loaded <= t; modules = modules[1:] {
 			p.expire(modules[0].Loaded)
-			p.bearModule(modules[0], d.modules)
+			p.bearModule(modules[0], byAddr)
 		}
 		p.expire(t)
 	}

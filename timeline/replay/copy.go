@@ -143,19 +143,20 @@ func (s *scan) addLaterModules(lists []moduleList) {
 		if s.report.Coverage.Modules.Verdict != Complete {
 			s.b.ModulesListed(list.made.From, list.made.To, list.has)
 		}
+		ends := newModuleEnds(list.kallsyms)
 		for _, m := range list.modules {
-			s.addLaterModule(&m, &list)
+			s.addLaterModule(&m, &list, ends)
 		}
 	}
 }
 
 // addLaterModule adds a module of a later list, unless its text or the time of its load is
 // not certain.
-func (s *scan) addLaterModule(m *kcore.Module, list *moduleList) {
+func (s *scan) addLaterModule(m *kcore.Module, list *moduleList, ends *moduleEnds) {
 	if m.Addr == 0 || m.Addr+m.Size < m.Addr || m.State != "Live" {
 		return
 	}
-	end := textEnd(list.kallsyms, m)
+	end := ends.textEnd(m)
 	if end == m.Addr {
 		return
 	}

@@ -253,25 +253,37 @@ func (s *scan) addModules(k *kcore.Kallsyms, copied uint64, without undated) {
 	if undated {
 		copied, seen = timeline.MaxTime, 0
 	}
+	ends, late := newModuleEnds(k), !undated && slices.ContainsFunc(s.report.Coverage.Modules.Limits, Limit.isStart)
+	type moduleLife struct {
+		loaded, freed   uint64
+		certain, stayed bool
+	}
+	lives := make(map[string]moduleLife)
 	for _, m := range s.modules {
 		if m.Addr == 0 || m.Addr+m.Size < m.Addr {
 			continue
 		}
 		end := m.Addr
 		if !without.kallsyms || undated || isAt(k, &m) {
-			end = textEnd(k, &m)
+			end = ends.textEnd(&m)
 		}
 		listed := copied
-		if !undated && slices.ContainsFunc(s.report.Coverage.Modules.Limits, Limit.isStart) {
+		if late {
 			listed = 0 // perf enables the events after it made the copy
 		}
-		loaded, freed, certain := s.moduleLifetime(m.Name, 0, listed)
+		life, met := lives[m.Name] // a forged list may have one name very often
+		if !met {
+			life.loaded, life.freed, life.certain = s.moduleLifetime(m.Name, 0, listed)
+			life.stayed = !undated && s.stayed(m.Name, life.freed)
+			lives[m.Name] = life
+		}
+		loaded, freed, certain := life.loaded, life.freed, life.certain
 		if !certain {
 			end = m.Addr
 		}
 		mod := timeline.Module{Name: m.Name, Addr: m.Addr, TextEnd: end, End: m.Addr + m.Size, Loaded: loaded, Freed: freed, Seen: seen, Undated: undated}
 		if !undated {
-			mod.Stayed, mod.Listed = s.stayed(m.Name, freed), []timeline.Interval{Times{s.report.First, copied}.halfOpen()}
+			mod.Stayed, mod.Listed = life.stayed, []timeline.Interval{Times{s.report.First, copied}.halfOpen()}
 		}
 		s.b.Module(mod)
 		s.report.Modules++

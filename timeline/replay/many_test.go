@@ -4,10 +4,14 @@
 package replay
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 	"unsafe"
 
+	"github.com/textreplay/textreplay/kcore"
+	"github.com/textreplay/textreplay/perfdata"
 	"github.com/textreplay/textreplay/recorder/journal"
 	"github.com/textreplay/textreplay/timeline"
 )
@@ -87,5 +91,56 @@ func TestManyImages(t *testing.T) {
 	}
 	if took := time.Since(began); took > 10*time.Second {
 		t.Errorf("took %v", took)
+	}
+}
+
+// TestManyModules: lists of very many modules, which no kernel has, do not take the square of their number.
+func TestManyModules(t *testing.T) {
+	const n = 30_000
+	for _, kind := range []string{"init text", "losses", "one place", "one name"} {
+		t.Run(kind, func(t *testing.T) {
+			w := newTape(t)
+			w.copied = true
+			w.events = append(w.events, tracepointEvent("module_load"), tracepointEvent("module_free"))
+			w.tracing = moduleFormats
+			var symbols strings.Builder
+			symbols.WriteString("0000000000001000 T _stext\n0000000000002000 T _etext\n")
+			for i := range n {
+				name, at := fmt.Sprintf("m%d", i), uint64(0x100000+i*0x10000)
+				switch kind {
+				case "one name":
+					name = "m"
+				case "one place":
+					at = 0x100000
+				}
+				fmt.Fprintf(&symbols, "%016x t f%d\t[%s]\n", at+0x10, i, name)
+				if kind == "init text" {
+					fmt.Fprintf(&symbols, "%016x d data\t[%s]\n%016x t init_module\t[%s]\n", at+0x2000, name, at+0x3010, name)
+				}
+				w.modules = append(w.modules, kcore.Module{Name: name, Addr: at, Size: 0x8000, State: "Live"})
+			}
+			w.kallsyms = symbols.String()
+			w.comm(10, 0, 0, 7, "perf-exec")
+			w.ticks(100, 100)
+			w.comm(10, 200, perfdata.MiscCommExec, 7, "true")
+			for i := range uint64(n) {
+				switch kind {
+				case "one name":
+					w.module(20+10*(i%2), 300+10*i, "m")
+				case "losses":
+					w.tick(10, 300+10*i)
+					w.lost(10, 305+10*i, 1)
+				}
+			}
+			w.ticks(10*n+400, 10*n+500)
+			start := time.Now()
+			r := w.replay()
+			if took := time.Since(start); took > 10*time.Second {
+				t.Errorf("took %v", took)
+			}
+			if got := r.Report.Modules; got != n {
+				t.Errorf("%d modules", got)
+			}
+		})
 	}
 }

@@ -158,19 +158,36 @@ func (s *scan) changesOfModules() (times []uint64) {
 // earlier end of module text, which proves less.
 const textPage = 4096
 
-// textEnd returns the end of a module's text according to kallsyms, which may be nil.
+// moduleEnds says where the text of modules ends according to kallsyms. There may be very many modules.
+type moduleEnds struct {
+	k    *kcore.Kallsyms     // may be nil
+	init map[string][]uint64 // addresses of init_module by module, ascending
+	data map[string][]uint64 // of symbols of data; nil until one is needed
+}
+
+func newModuleEnds(k *kcore.Kallsyms) *moduleEnds {
+	x := &moduleEnds{k: k, init: make(map[string][]uint64)}
+	if k != nil {
+		for _, s := range k.LookupInModules("init_module") {
+			x.init[s.Module] = append(x.init[s.Module], s.Addr)
+		}
+	}
+	return x
+}
+
+// textEnd returns the end of a module's text.
 // It returns the module's address if its text changes without records:
 //
 //   - before the module is Live;
 //   - in a livepatch module (taint K): the kernel writes relocations into it whenever
 //     a module that it patches is loaded (klp_apply_section_relocs of
 //     kernel/livepatch/core.c).
-func textEnd(k *kcore.Kallsyms, m *kcore.Module) uint64 {
+func (x *moduleEnds) textEnd(m *kcore.Module) uint64 {
 	if m.State != "Live" || strings.Contains(m.Taints, "K") {
 		return m.Addr
 	}
-	if k != nil {
-		if last, ok := k.LastFunction(m.Name, m.Addr, beforeInit(k, m)); ok {
+	if x.k != nil {
+		if last, ok := x.k.LastFunction(m.Name, m.Addr, x.beforeInit(m)); ok {
 			return last&^(textPage-1) + textPage
 		}
 	}
@@ -199,19 +216,24 @@ func isAt(k *kcore.Kallsyms, m *kcore.Module) bool {
 // may lie where the list says that the module is. It is freed without a record. kallsyms
 // has its symbols until then: init_module is one, unless the module's function for it is no
 // init text. Between a module's text and its init text are its data.
-func beforeInit(k *kcore.Kallsyms, m *kcore.Module) uint64 {
+func (x *moduleEnds) beforeInit(m *kcore.Module) uint64 {
 	end := m.Addr + m.Size
-	within := func(s kcore.Symbol) bool { return m.Addr <= s.Addr && s.Addr < end }
 	// A module's first page is text: init text begins on a page of its own after it.
-	init := func(s kcore.Symbol) bool { return within(s) && s.Addr-m.Addr >= textPage }
-	if !slices.ContainsFunc(k.LookupIn(m.Name, "init_module"), init) {
+	init := x.init[m.Name]
+	if i, _ := slices.BinarySearch(init, m.Addr+textPage); i == len(init) || init[i] >= end {
 		return end
 	}
-	data := m.Addr // without a symbol of data, nothing separates the two
-	for _, s := range k.All() {
-		if s.Module == m.Name && within(s) && strings.IndexByte("dDbBrR", s.Type) >= 0 && (data == m.Addr || s.Addr < data) {
-			data = s.Addr
+	if x.data == nil {
+		x.data = make(map[string][]uint64)
+		for _, s := range x.k.All() {
+			if s.Module != "" && strings.IndexByte("dDbBrR", s.Type) >= 0 {
+				x.data[s.Module] = append(x.data[s.Module], s.Addr)
+			}
 		}
 	}
-	return data
+	data := x.data[m.Name]
+	if i, _ := slices.BinarySearch(data, m.Addr+1); i < len(data) && data[i] < end {
+		return data[i]
+	}
+	return m.Addr // without a symbol of data, nothing separates the two
 }
