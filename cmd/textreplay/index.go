@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -21,10 +22,16 @@ import (
 // Smaller recordings are read quickly.
 const worthIndex = 16 << 20
 
+// noIndexFiles are words that nobody means as the name of a large file. Other options take some of them.
+var noIndexFiles = []string{"none", "no", "off", "false", "always", "yes", "on", "true"}
+
 // indexFor sets the options of the saved index. If one is true, the question is
 // about one place: an image of its surroundings is faster than writing an
 // index.
 func (a *app) indexFor(opts *replay.Options, one bool) error {
+	if slices.Contains(noIndexFiles, a.index) {
+		return usagef("--index %s: want auto, never, or a file; write ./%[1]s for a file of this name", a.index)
+	}
 	switch {
 	case a.input == "-" || a.index == "never":
 		return nil
