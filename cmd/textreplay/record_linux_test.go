@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -484,7 +485,7 @@ func TestRecordPieces(t *testing.T) {
 }
 
 // TestRecordSwitched sends signals to a recorder while it ends a piece and begins the next one. Those that
-// end it let it finish the last piece, and those for users do nothing. If it is killed, each piece has every
+// end it let it finish the last piece, and those for users, or that are ignored, do nothing. If it is killed, each piece has every
 // program that was loaded before its horizon all the same.
 func TestRecordSwitched(t *testing.T) {
 	moments := 6
@@ -531,7 +532,8 @@ func TestRecordSwitched(t *testing.T) {
 		if err := r.Process.Signal(kind); err != nil {
 			t.Fatal(err)
 		}
-		if kind == unix.SIGUSR1 || kind == unix.SIGUSR2 {
+		// nohup lets programs ignore SIGHUP, and Go lets them do so.
+		if kind == unix.SIGUSR1 || kind == unix.SIGUSR2 || signal.Ignored(kind) {
 			for range 100 {
 				p, before, after := aProgram(t)
 				p.Close()
