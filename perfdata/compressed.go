@@ -60,6 +60,7 @@ type inflater struct {
 	r       *Recording
 	dec     *zstd.Decoder
 	in      []byte // compressed bytes that the decoder has not taken
+	inRoom  []byte // that in is a part of
 	ready   int    // how many of them it may take
 	inFrame bool   // in begins within a frame
 	sum     bool   // a checksum ends that frame
@@ -118,7 +119,7 @@ func (z *inflater) feed(b []byte, explained bool) error {
 	case fresh && !z.ends():
 		// No block begins so, and the rest of one hardly ever.
 		z.begin()
-		z.in = append(z.in, b...)
+		z.take(b)
 		return fmt.Errorf("%w: a zstd frame within another", ErrMalformed)
 	case z.lost:
 		return nil
@@ -129,8 +130,14 @@ func (z *inflater) feed(b []byte, explained bool) error {
 		z.lose()
 		return errZstd
 	}
-	z.in = append(z.in, b...)
+	z.take(b)
 	return nil
+}
+
+// take appends to z.in.
+func (z *inflater) take(b []byte) {
+	z.in = append(append(z.inRoom[:0], z.in...), b...) // what is left of before moves to the front
+	z.inRoom = z.in
 }
 
 // ends reports whether what was fed ends where a frame does.
@@ -309,14 +316,13 @@ func (z *inflater) next() (header, []byte, error) {
 		if z.astray {
 			z.settle()
 		}
-		if b := z.buf[z.pos:]; len(b) >= headerSize && !z.astray {
-			h := z.r.endian.header(b)
-			if !h.isOfKernel() || h.size <= len(b) && !z.goesOn(h, b) {
-				// Only what the kernel wrote is compressed.
+		if b := z.buf[z.pos:]; !z.astray {
+			h, err := z.whole(b)
+			if err != nil {
 				z.lose()
-				return header{}, nil, fmt.Errorf("%w: %v of %d bytes", ErrMalformed, h.typ, h.size)
+				return header{}, nil, err
 			}
-			if h.size <= len(b) {
+			if h.size > 0 {
 				z.pos += h.size
 				return h, b[:h.size:h.size], nil
 			}
@@ -331,6 +337,81 @@ func (z *inflater) next() (header, []byte, error) {
 		}
 	}
 	return header{}, nil, z.err
+}
+
+// appendNext appends what next would return, and then the further records that are whole without
+// another block. It decompresses into room, which next does not.
+func (z *inflater) appendNext(room []byte) ([]byte, error) {
+	if z.err != nil || z.astray {
+		_, raw, err := z.next()
+		return append(room, raw...), err
+	}
+	begin := len(room)
+	room = append(room, z.buf[z.pos:]...)
+	end := begin // of the records
+	for {
+		end += z.r.endian.skipUsual(room[end:])
+		h, err := z.whole(room[end:])
+		for ; h.size > 0; h, err = z.whole(room[end:]) {
+			end += h.size
+		}
+		if end > begin {
+			break // after an error the next call comes to it
+		}
+		more := false
+		if err == nil {
+			room, more, err = z.block(room)
+		}
+		if err != nil {
+			z.lose()
+			return room[:begin], err
+		}
+		if !more {
+			break
+		}
+	}
+	z.buf, z.pos = append(z.buf[:0], room[end:]...), 0
+	return room[:end], nil
+}
+
+// whole returns the header of the record that b begins with, of size 0 if not all of it is there.
+func (z *inflater) whole(b []byte) (header, error) {
+	if len(b) < headerSize {
+		return header{}, nil
+	}
+	h := z.r.endian.header(b)
+	if !h.isOfKernel() || h.size <= len(b) && !z.goesOn(h, b) {
+		// Only what the kernel wrote is compressed.
+		return header{}, fmt.Errorf("%w: %v of %d bytes", ErrMalformed, h.typ, h.size)
+	}
+	if h.size > len(b) {
+		return header{}, nil
+	}
+	return h, nil
+}
+
+// skipUsual returns how many bytes at the beginning of b are records that whole finds whole, because
+// each has a header of the kernel and another one follows. It may stop early.
+func (e endian) skipUsual(b []byte) (n int) {
+	if e == big {
+		return 0
+	}
+	isUsual := func(h uint64) bool {
+		return uint32(h)-1 < uint32(firstUserRecord)-1 && h>>48&7 == 0 && h>>48 >= headerSize
+	}
+	for len(b)-n >= headerSize {
+		h := binary.LittleEndian.Uint64(b[n:])
+		size := int(h >> 48)
+		if !isUsual(h) || size > len(b)-n-headerSize || !isUsual(binary.LittleEndian.Uint64(b[n+size:])) {
+			break
+		}
+		// Most headers are like the one before. Where the next record is does not depend on what is
+		// loaded here, so the processor need not wait for it.
+		for n += size; size <= len(b)-n-headerSize && binary.LittleEndian.Uint64(b[n:]) == h && isUsual(binary.LittleEndian.Uint64(b[n+size:])); {
+			n += size
+		}
+	}
+	return n
 }
 
 // isOfKernel reports whether h may be the header of a record of the kernel.
@@ -363,24 +444,31 @@ func (z *inflater) settle() {
 }
 
 // fill decompresses the next block and reports whether there was one.
-func (z *inflater) fill() (bool, error) {
-	n, _, err := z.scan()
-	if n == 0 || err != nil {
-		return false, err
-	}
+func (z *inflater) fill() (more bool, err error) {
 	// What is left is less than a record.
 	z.buf = z.buf[:copy(z.buf, z.buf[z.pos:])]
 	z.pos = 0
+	z.buf, more, err = z.block(z.buf)
+	return more, err
+}
+
+// block decompresses the next block behind b and reports whether there was one.
+func (z *inflater) block(b []byte) (_ []byte, more bool, err error) {
+	n, _, err := z.scan()
+	if n == 0 || err != nil {
+		return b, false, err
+	}
+	b = slices.Grow(b, maxZstdOut)
 	z.ready = n
-	k, err := z.dec.Read(z.buf[len(z.buf):cap(z.buf)])
-	z.buf = z.buf[:len(z.buf)+k]
+	k, err := z.dec.Read(b[len(b):][:maxZstdOut])
+	b = b[:len(b)+k]
 	if err != nil {
-		return false, fmt.Errorf("%w: %w", ErrMalformed, err)
+		return b, false, fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
 	if z.ready != 0 {
-		return false, errZstd
+		return b, false, errZstd
 	}
-	return true, nil
+	return b, true, nil
 }
 
 // scan returns how many bytes of z.in bring the decoder to the end of the next

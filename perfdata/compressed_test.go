@@ -257,6 +257,11 @@ func TestCompressedDamage(t *testing.T) {
 			bad[len(bad)-1]++
 			return pipe(block(bad), fresh(second), round)
 		}, "1 2 round, malformed"},
+		{"checksum of a frame, and another in the same record", func(z *compressor) []byte {
+			bad := ended(z, first)
+			bad[len(bad)-1]++
+			return pipe(block(append(bad, newCompressor(t).flush(second)...)), fresh(third), round)
+		}, "1 3 round, malformed"},
 		{"a frame whose beginning comes later", func(z *compressor) []byte {
 			// What comes behind the beginning need not follow it.
 			a, b, c := z.flush(first), z.flush(second), z.flush(third)
@@ -286,7 +291,9 @@ func TestCompressedDamage(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			list, err := scan(open(t, tt.make(newCompressor(t))), Only(RecordSample, RecordFinishedRound))
+			r := open(t, tt.make(newCompressor(t)))
+			compareInside(t, "many at once", r, 0)
+			list, err := scan(r, Only(RecordSample, RecordFinishedRound))
 			var got []string
 			for _, rec := range list {
 				if rec.Type == RecordFinishedRound {

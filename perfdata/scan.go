@@ -455,8 +455,7 @@ func (s *Scanner) nextInside() bool {
 	for {
 		h, raw, err := s.inflate.next()
 		if err != nil {
-			s.note(s.insideErr(err))
-			s.inside = errors.Is(err, zstd.ErrCRCMismatch) && s.again()
+			s.failInside(err)
 			return false
 		}
 		if raw == nil {
@@ -469,6 +468,12 @@ func (s *Scanner) nextInside() bool {
 		s.rec.Type, s.rec.Misc, s.rec.Raw = h.typ, h.misc, raw
 		return true
 	}
+}
+
+// failInside notes why what is in the current COMPRESSED record cannot be read further.
+func (s *Scanner) failInside(err error) {
+	s.note(s.insideErr(err))
+	s.inside = errors.Is(err, zstd.ErrCRCMismatch) && s.again()
 }
 
 // frame returns the size of the record that begins b, and of what follows it

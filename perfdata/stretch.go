@@ -16,6 +16,8 @@ import (
 //	rest := s.Rest()        // the records ahead, in memory
 //	... IsExact(rest[:n])   // in any goroutine
 //	s.Pass(n, n)            // as if Next had handed it over
+//
+// Records that were compressed are in no file. Inside hands over many of them at once.
 
 // Rest returns the rest of the current file, which begins with the next record. It returns
 // nil if the next record is not in the file as it is: it was compressed, or it comes from
@@ -48,6 +50,26 @@ func (s *Scanner) RestReader() io.ReaderAt {
 func (s *Scanner) Pass(n, last int) {
 	s.off += n
 	s.prev = s.base + int64(s.off-last)
+}
+
+// Inside appends to room records that follow the current one and were compressed in the same COMPRESSED
+// or COMPRESSED2 record: whole records, one behind the other, which [Scanner.Next] would hand over next;
+// it passes them. It appends nothing if there are no more, and if the current record is not the COMPRESSED
+// one or one inside it. What it appends at a time is at most 192 KiB, so it is called again for the rest.
+// [Only] has no effect on it. [Scanner.Record] stays what it was, with Raw no longer valid if that was
+// compressed. Offset and File of these records are those of the COMPRESSED one.
+func (s *Scanner) Inside(room []byte) []byte {
+	for had := len(room); s.inside && s.rejoin == nil && len(room) == had; {
+		var err error
+		if room, err = s.inflate.appendNext(room); err != nil {
+			s.failInside(err)
+		} else if len(room) == had {
+			s.inside = false
+		}
+		s.pending = s.inside
+		s.repeated = s.repeated || len(room) > had // a later error is about this record
+	}
+	return room
 }
 
 // IsExact reports whether raw is a record of the kernel whose header and content agree about

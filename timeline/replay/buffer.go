@@ -151,6 +151,20 @@ func (o *taskOrder) see(t uint64) {
 	o.add(t)
 }
 
+// seeAll is see for times that do not go back, the first of which is not older than what o has seen.
+func (o *taskOrder) seeAll(times []uint64) {
+	o.settle()
+	if len(o.times)+len(times) <= 2*keptTimes {
+		o.times = append(o.times, times...)
+	} else {
+		for _, t := range times {
+			o.add(t)
+		}
+	}
+	last := times[len(times)-1]
+	o.newest, o.latest, o.repeated = last, last, 0
+}
+
 // mostWaiting is how many runs of times may wait.
 const mostWaiting = 1 << 13
 

@@ -46,6 +46,7 @@ type chunk struct {
 	items   []item
 	pokes   *timeline.Pokes
 	tasks   []taskTime        // of runs of samples
+	times   []uint64          // of runs of pokes, if chunks.reused is set
 	failed  any               // what the goroutine panicked with
 	plain   perfdata.TextPoke // PlainTextPoke and PlainSample set some of its fields
 
@@ -62,9 +63,10 @@ type chunking struct {
 	run     int // records that a run must have on average
 	keep    int // the least number of records in a run whose pokes are decoded later
 	records int // how many records must be read as runs, or the next chunks are tried later
+	batch   int // bytes of a batch of records that were compressed; 0: they are read one by one
 }
 
-var usualChunking = chunking{bytes: 1 << 18, least: 1 << 20, run: 4, keep: 16, records: 1 << 12}
+var usualChunking = chunking{bytes: 1 << 18, least: 1 << 20, run: 4, keep: 16, records: 1 << 12, batch: 1 << 19}
 
 const seenTasks = 256
 
@@ -96,6 +98,7 @@ type item struct {
 	kinds           patching.Kinds
 	places          pokePlaces
 	tasks, tasksEnd int // in chunk.tasks
+	times, timesEnd int // in chunk.times
 }
 
 // chunks decodes the chunks of a file, as many at the same time as there are CPUs.
@@ -103,6 +106,7 @@ type chunks struct {
 	s       *scan
 	rest    []byte
 	from    io.ReaderAt // has rest, too
+	reused  bool        // the memory of rest is used again, so nothing may point to it later
 	width   int         // how many goroutines decode besides the caller
 	onFault bool
 	group   sync.WaitGroup
@@ -423,6 +427,12 @@ func (c *chunks) pokesLike(x *chunk, run *item, like *perfdata.PokeRun, data []b
 		pokes := x.pokes.Room(min(decodedAtOnce, (len(data)-at)/like.Size))
 		n, steps := like.Decode(data[at:], run.last, pokes)
 		run.addShort(pokes[:n], steps)
+		if c.reused {
+			for i := range pokes[:n] {
+				x.times = append(x.times, pokes[i].Time)
+			}
+			run.timesEnd = len(x.times)
+		}
 		run.kinds.AddShort(c.s.arch.machine, pokes[:n], like.OldLen, like.NewLen)
 		if c.s.keepPlaced {
 			for i := range pokes[:n] {
@@ -524,7 +534,11 @@ func (c *chunks) poke(x *chunk, run *item, raw []byte, at int) *item {
 	} else if p.Time == 0 || !c.s.rec.IsExact(raw) {
 		return nil
 	} else {
-		run = x.item(item{at: at, typ: perfdata.RecordTextPoke, records: 1, id: p.ID, cpu: p.CPU, tid: p.TID, first: p.Time, last: p.Time, pokes: x.pokes.Len()})
+		run = x.item(item{at: at, typ: perfdata.RecordTextPoke, records: 1, id: p.ID, cpu: p.CPU, tid: p.TID, first: p.Time, last: p.Time, pokes: x.pokes.Len(), times: len(x.times)})
+	}
+	if c.reused {
+		x.times = append(x.times, p.Time)
+		run.timesEnd = len(x.times)
 	}
 	x.pokes.Put(p.Addr, p.Time, p.Old, p.New, int(p.CPU))
 	run.pokesEnd = x.pokes.Len()
@@ -585,42 +599,25 @@ func (s *scan) readChunks(sc *perfdata.Scanner, account func(bytes int)) (record
 // whether the next chunk can follow.
 func (s *scan) readChunk(sc *perfdata.Scanner, c *chunks, x *chunk, account func(bytes int)) (records int, ok bool) {
 	file := sc.Record().File
-	added, entered := 0, 0 // of the pokes; those between are of runs that were entered
-	add := func() {
-		if added < entered {
-			s.b.Add(x.pokes, added, entered)
-			added = entered
-		}
-	}
-	defer add()
+	add := pokeAdder{s.b, x.pokes, 0, 0}
+	defer add.flush()
 	for i := range x.items {
 		r := &x.items[i]
-		isPoke := r.typ == perfdata.RecordTextPoke
-		if isPoke || r.typ == perfdata.RecordSample {
-			if s.enterRun(r, x, c.rest[x.at:], file) {
-				if isPoke {
-					entered = r.pokesEnd
-				}
-				sc.Pass(r.end-r.at, r.lastLen)
-				account(r.end - r.at)
-				records += r.records
-				s.inRuns += r.records
-				continue
-			}
+		if s.enterRun(r, x, c.rest[x.at:], file) {
+			add.enter(r)
+			sc.Pass(r.end-r.at, r.lastLen)
+			account(r.end - r.at)
+			records += r.records
+			s.inRuns += r.records
+			continue
 		}
-		if isPoke {
-			add()
-			added, entered = r.pokesEnd, r.pokesEnd
-		}
+		add.pass(r)
 		for want := len(c.rest) - x.at - r.end; len(sc.Rest()) > want; {
 			if !sc.Next() {
 				return records, false
 			}
 			rec := sc.Record() // where the file is damaged, it may be one far behind
-			if mayPoke(rec.Type) {
-				add() // before the record adds its own
-			}
-			s.step(rec)
+			s.stepBetween(rec, &add)
 			account(len(rec.Raw))
 		}
 		if len(sc.Rest()) != len(c.rest)-x.at-r.end || sc.Record().File != file {
@@ -630,9 +627,43 @@ func (s *scan) readChunk(sc *perfdata.Scanner, c *chunks, x *chunk, account func
 	return records, records >= s.chunking.run*(len(x.items)-1)
 }
 
-// mayPoke reports whether a record of a type may add a poke to the image.
-func mayPoke(typ perfdata.RecordType) bool {
-	return typ == perfdata.RecordTextPoke || typ == perfdata.RecordSample
+// A pokeAdder adds the pokes of a chunk to the builder: those of the runs that were entered, as many at
+// a time as follow one another.
+type pokeAdder struct {
+	b              *timeline.Builder
+	pokes          *timeline.Pokes
+	added, entered int // of the pokes; those between are of runs that were entered
+}
+
+// enter notes that a run was entered.
+func (a *pokeAdder) enter(r *item) {
+	if r.typ == perfdata.RecordTextPoke {
+		a.entered = r.pokesEnd
+	}
+}
+
+// pass passes the pokes of a run that was not entered.
+func (a *pokeAdder) pass(r *item) {
+	if r.typ == perfdata.RecordTextPoke {
+		a.flush()
+		a.added, a.entered = r.pokesEnd, r.pokesEnd
+	}
+}
+
+// flush adds the pokes of the runs that were entered.
+func (a *pokeAdder) flush() {
+	if a.added < a.entered {
+		a.b.Add(a.pokes, a.added, a.entered)
+		a.added = a.entered
+	}
+}
+
+// stepBetween is step for a record between runs.
+func (s *scan) stepBetween(rec *perfdata.Record, add *pokeAdder) {
+	if rec.Type == perfdata.RecordTextPoke || rec.Type == perfdata.RecordSample {
+		add.flush() // before the record adds its own
+	}
+	s.step(rec)
 }
 
 // mayEnterRuns reports whether enterRun can succeed for any run.
@@ -641,9 +672,10 @@ func (s *scan) mayEnterRuns() bool {
 }
 
 // enterRun does what passPoke or passSample does for each record of a run, but for the
-// pokes, which the caller adds. If the run is not plain it does nothing and returns false.
+// pokes, which the caller adds. If the run is not plain, or an item is no run, it does nothing and
+// returns false.
 func (s *scan) enterRun(r *item, x *chunk, data []byte, file int) bool {
-	if !s.mayEnterRuns() || file >= len(s.files) {
+	if r.typ == 0 || !s.mayEnterRuns() || file >= len(s.files) {
 		return false
 	}
 	isSample := r.typ == perfdata.RecordSample
@@ -681,17 +713,20 @@ func (s *scan) enterRun(r *item, x *chunk, data []byte, file int) bool {
 	for kind, n := range r.kinds {
 		s.report.Pokes.count(timeline.PokeKind(kind), uint64(n))
 	}
-	switch r.records {
-	case 1:
+	reused := r.times < r.timesEnd
+	switch {
+	case reused:
+		buf.tasks.seeAll(x.times[r.times:r.timesEnd])
+	case r.records == 1:
 		buf.tasks.see(r.last)
-	case 2:
+	case r.records == 2:
 		buf.tasks.see(r.first)
 		buf.tasks.see(r.last)
 	default:
 		buf.tasks.wait(timesInFile{pokes: pokeRecords{s.rec, data[r.at:r.end]}, n: r.records}, r.last)
 	}
 	if s.keepPlaced {
-		s.placed.keep(s, r, data[r.at:r.end])
+		s.placed.keep(s, r, data[r.at:r.end], reused)
 	}
 	return true
 }

@@ -28,7 +28,7 @@ import (
 // they do not pay.
 var (
 	neverChunks = chunking{records: 1 << 12, bytes: 1 << 18, least: 1 << 62}
-	smallChunks = chunking{records: 16, bytes: 1 << 12, least: 1, run: 0, keep: 3}
+	smallChunks = chunking{records: 16, bytes: 1 << 12, least: 1, run: 0, keep: 3, batch: 1 << 12}
 )
 
 // read is what Load makes of a recording.
@@ -38,7 +38,9 @@ type read struct {
 	Image  *timeline.Encoded
 	Placed *timeline.Windows
 	Writes *codeWrites
-	runs   int // of pokes, which were not decoded at once
+	Times  [][]uint64 // of the records of tasks, by ring buffer
+	runs   int        // of pokes, which were not decoded at once
+	inRuns int        // records
 }
 
 // readWith loads a recording in chunks of this kind, on so many CPUs.
@@ -59,7 +61,12 @@ func readWith(t *testing.T, path string, by chunking, cpus int) read {
 	im := r.Image.Encode()
 	writes := r.codeWrites()
 	checkNear(t, r)
-	return read{Report: r.Report, Image: &im, Placed: r.Windows(), Writes: writes, runs: len(r.scan.placed.runs)}
+	var times [][]uint64
+	for _, b := range r.scan.buffers {
+		b.tasks.settle()
+		times = append(times, b.tasks.times)
+	}
+	return read{Report: r.Report, Image: &im, Placed: r.Windows(), Writes: writes, Times: times, runs: len(r.scan.placed.runs), inRuns: r.scan.inRuns}
 }
 
 // checkNear compares what the pokes around a time say of windows with all windows.
@@ -188,7 +195,15 @@ func TestTimesInFile(t *testing.T) {
 				data = append(data, raw...)
 				slow.see(now)
 			}
-			fast.wait(timesInFile{pokes: pokeRecords{rec, data}, n: n}, now)
+			if run := (pokeRecords{rec, data}); rnd.IntN(3) > 0 {
+				fast.wait(timesInFile{pokes: run, n: n}, now)
+			} else {
+				var times []uint64
+				for p := range run.all {
+					times = append(times, p.Time)
+				}
+				fast.seeAll(times)
+			}
 		}
 		if fast.newest != slow.newest || fast.latest != slow.latest || !reflect.DeepEqual(fast.steps, slow.steps) {
 			t.Fatalf("round %d: %d, %d, %v, want %d, %d, %v", round, fast.newest, fast.latest, fast.steps, slow.newest, slow.latest, slow.steps)
@@ -216,8 +231,97 @@ func difference(a, b read) string {
 		return "the windows"
 	case !reflect.DeepEqual(a.Writes, b.Writes):
 		return "the writes of out-of-line code"
+	case !reflect.DeepEqual(a.Times, b.Times):
+		return "the times by which repetitions are found"
 	}
 	return ""
+}
+
+// compress writes a copy of a recording in which records of the kernel are compressed.
+func compress(t *testing.T, from, to string, typ perfdata.RecordType) string {
+	t.Helper()
+	rec, err := perfdata.Open(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rec.Close()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if kcore := os.DirFS(from); isDir(filepath.Join(from, "kcore_dir")) {
+		must(os.CopyFS(to, kcore))
+	} else {
+		must(os.Mkdir(to, 0o777))
+	}
+	f, err := os.Create(filepath.Join(to, "data"))
+	must(err)
+	defer f.Close()
+	w := perfdata.NewWriter(f, rec.ByteOrder(), perfdata.Compress(typ))
+	must(w.SetEvents(rec.Events()))
+	sc := rec.Scan()
+	for sc.Next() {
+		must(w.WriteRecord(sc.Record().Raw))
+	}
+	must(sc.Err())
+	for _, ft := range rec.Features() {
+		if b, err := rec.Feature(ft); err == nil && ft != perfdata.FeatureDirFormat {
+			must(w.WriteFeature(ft, b))
+		}
+	}
+	must(w.Close())
+	return to
+}
+
+func isDir(path string) bool {
+	fi, err := os.Stat(path)
+	return err == nil && fi.IsDir()
+}
+
+// TestBatchesChangeNothing compares what is read in batches, if records are compressed, with what is read
+// record by record.
+func TestBatchesChangeNothing(t *testing.T) {
+	dir := t.TempDir()
+	paths := map[string]string{"z72": "../../testdata/z72/rec.data"}
+	for i, name := range []string{"callgraph", "hotplug", "lossy", "rich", "small", "smalldup", "storm", "arm64"} {
+		typ := []perfdata.RecordType{perfdata.RecordCompressed, perfdata.RecordCompressed2}[i%2]
+		paths[name] = compress(t, filepath.Join("../../testdata", name, "rec.data"), filepath.Join(dir, name), typ)
+	}
+	for name, h := range map[string]genperf.History{
+		"address": {Pokes: 30_000, Sites: 500},
+		"random":  {Pokes: 60_000, Sites: 300, Order: genperf.Random, CPUs: 4},
+		"births":  {Pokes: 30_000, Sites: 500, Births: 5},
+		"samples": {Pokes: 1_000, Sites: 500, Samples: 30_000},
+	} {
+		plain := filepath.Join(dir, name+".plain")
+		if err := h.Write(plain); err != nil {
+			t.Fatal(err)
+		}
+		paths[name] = compress(t, plain, filepath.Join(dir, name), perfdata.RecordCompressed)
+	}
+	for name, path := range paths {
+		t.Run(name, func(t *testing.T) {
+			want := readWith(t, path, neverChunks, 1)
+			if want.Err != "" {
+				t.Fatal(want.Err)
+			}
+			inRuns := 0
+			for _, by := range []chunking{smallChunks, usualChunking} {
+				for _, cpus := range []int{1, 2, 3, 8} {
+					got := readWith(t, path, by, cpus)
+					inRuns += got.inRuns
+					if d := difference(want, got); d != "" {
+						t.Errorf("batches of %d bytes, %d CPUs: %.2000s", by.batch, cpus, d)
+					}
+				}
+			}
+			if inRuns == 0 && name != "arm64" && name != "callgraph" && name != "smalldup" {
+				t.Error("no record was entered in a run")
+			}
+		})
+	}
 }
 
 // TestChunksChangeNothing compares what is read in chunks, small and usual ones, on one CPU
@@ -274,7 +378,8 @@ func TestChunksOfDamaged(t *testing.T) {
 	if err := h.Write(filepath.Join(dir, "made")); err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range []string{filepath.Join(dir, "made", "data"), "../../testdata/small/rec.data/data", "../../testdata/smalldup/rec.data/data"} {
+	packed := compress(t, filepath.Join(dir, "made"), filepath.Join(dir, "packed"), perfdata.RecordCompressed)
+	for _, path := range []string{filepath.Join(dir, "made", "data"), filepath.Join(packed, "data"), "../../testdata/small/rec.data/data", "../../testdata/smalldup/rec.data/data"} {
 		data, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
@@ -427,20 +532,23 @@ func TestChunksEnterRuns(t *testing.T) {
 		"random":  {Pokes: 100_000, Sites: 5_000, Order: genperf.Random, CPUs: 4},
 		"samples": {Pokes: 1_000, Sites: 500, Samples: 100_000},
 	} {
-		path := filepath.Join(t.TempDir(), "rec")
+		dir := t.TempDir()
+		path := filepath.Join(dir, "rec")
 		if err := h.Write(path); err != nil {
 			t.Fatal(err)
 		}
-		r, err := Load(path, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer r.Close()
-		if got, least := r.scan.inRuns, (h.Pokes+h.Samples)*8/10; got < least {
-			t.Errorf("%s: %d records were entered as runs, want %d", name, got, least)
-		}
-		if n := r.scan.misjudged; n > 0 {
-			t.Errorf("%s: %d chunks were not guessed right", name, n)
+		for _, path := range []string{path, compress(t, path, filepath.Join(dir, "packed"), perfdata.RecordCompressed)} {
+			r, err := Load(path, Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.Close()
+			if got, least := r.scan.inRuns, (h.Pokes+h.Samples)*8/10; got < least {
+				t.Errorf("%s: %d records were entered as runs, want %d", name, got, least)
+			}
+			if n := r.scan.misjudged; n > 0 {
+				t.Errorf("%s: %d chunks were not guessed right", name, n)
+			}
 		}
 	}
 }

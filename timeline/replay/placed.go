@@ -129,8 +129,8 @@ func (p *pokePlaces) add(addr uint64, old, new []byte) {
 	}
 }
 
-// keep keeps the pokes of a run. data has its records.
-func (p *placedPokes) keep(s *scan, r *item, data []byte) {
+// keep keeps the pokes of a run. data has its records; reused says that it will have others later.
+func (p *placedPokes) keep(s *scan, r *item, data []byte, reused bool) {
 	run := pokeRun{pokeRecords: pokeRecords{s.rec, data}, lastLen: r.lastLen, before: len(p.pokes), records: r.records, cpu: r.cpu, tid: r.tid,
 		first: r.first, last: r.last, sameTime: r.sameTime, places: r.places}
 	for kind, n := range r.kinds {
@@ -139,7 +139,7 @@ func (p *placedPokes) keep(s *scan, r *item, data []byte) {
 	if run.inPlace {
 		s.writers.pokes(r.tid)
 	}
-	if r.records >= s.chunking.keep {
+	if r.records >= s.chunking.keep && !reused {
 		p.runs = append(p.runs, run)
 		return
 	}

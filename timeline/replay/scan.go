@@ -5,7 +5,6 @@ package replay
 
 import (
 	"fmt"
-	"runtime"
 	"slices"
 
 	"github.com/textreplay/textreplay/internal/recordargs"
@@ -266,9 +265,6 @@ func (s *scan) bufferOf(ch *channel, id uint64) *ringBuffer {
 	return b
 }
 
-// beforeAhead is the number of records after which readAll decides whether two goroutines read.
-const beforeAhead = 1 << 14
-
 // How many records are read one by one before chunks are tried, at first and where they
 // have not paid.
 const (
@@ -276,27 +272,20 @@ const (
 	longestWait = 1 << 20
 )
 
-// shouldReadAhead reports whether another goroutine should find the next records while this
-// one uses these: only if they must be decompressed. Handing over other records takes longer
-// than finding them.
-func (s *scan) shouldReadAhead() bool {
-	return runtime.GOMAXPROCS(0) > 1 && s.counts[perfdata.RecordCompressed]+s.counts[perfdata.RecordCompressed2] > 0
-}
-
 // readAll reads all records. It returns false if some were read before the scan knew
 // where their ids were opened. Then another scan, which knows it from the start, must
 // read them once more, see reopen.
 func (s *scan) readAll() bool {
 	total, done := s.rec.Size(), int64(0)
-	const step, longStep = 1 << 24, 1 << 27
-	next, long := int64(step), int64(longStep)
+	const longStep = 1 << 27
+	next, long := int64(unloadStep), int64(longStep)
 	sc := s.rec.Scan(perfdata.Rejoin())
 	unload := sc.Unload
 	account := func(bytes int) {
 		if done += int64(bytes); done < next {
 			return
 		}
-		next = done + step
+		next = done + unloadStep
 		if total > unloadAbove {
 			if unload(); done >= long {
 				s.rec.Unload() // some of what was read before was read again
@@ -312,7 +301,9 @@ func (s *scan) readAll() bool {
 		rec := sc.Record()
 		s.step(rec)
 		account(len(rec.Raw) + len(sc.Payload())) // the pages around an AUX trace are unloaded too
-		if n == beforeAhead && s.shouldReadAhead() {
+		if isCompressed(rec.Type) && s.chunking.batch > 0 {
+			unload = func() {} // the batches do
+			s.readBatches(sc, account)
 			break
 		}
 		if n == tryAt {
@@ -323,18 +314,6 @@ func (s *scan) readAll() bool {
 		}
 	}
 	s.stopped, s.skipped = sc.Err(), sc.Damage()
-	if s.shouldReadAhead() {
-		// The loops are the same. A call through an interface would take longer than the rest.
-		sc := sc.Ahead()
-		unload = sc.Unload
-		defer sc.Stop() // before the recording can be closed
-		for sc.Next() {
-			rec := sc.Record()
-			s.step(rec)
-			account(len(rec.Raw))
-		}
-		s.stopped, s.skipped = sc.Err(), sc.Damage()
-	}
 	if total > unloadAbove {
 		s.rec.Unload()
 	}
