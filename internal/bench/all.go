@@ -442,6 +442,8 @@ func figures(args []string) error {
 	case "image":
 		_, err := load(path, replay.Options{})
 		return err
+	case "zstd":
+		return zstdAlone(path)
 	case "follow":
 		if err := followFigures(path, f); err != nil {
 			return err

@@ -9,6 +9,7 @@
 //
 //	go run ./internal/bench all [RECORDING]
 //	go run ./internal/bench scaling
+//	go run ./internal/bench compressed
 //	go run ./internal/bench perfdata
 //	go run ./internal/bench at RECORDING
 //	go run ./internal/bench pprof
@@ -32,7 +33,7 @@ import (
 
 func main() {
 	flag.Usage = func() {
-		fmt.Fprintln(flag.CommandLine.Output(), "usage: bench [flags] all [RECORDING]\n       bench [flags] scaling\n       bench [flags] perfdata\n       bench [flags] at RECORDING\n       bench [flags] pprof\n       bench [flags] large")
+		fmt.Fprintln(flag.CommandLine.Output(), "usage: bench [flags] all [RECORDING]\n       bench [flags] scaling\n       bench [flags] compressed\n       bench [flags] perfdata\n       bench [flags] at RECORDING\n       bench [flags] pprof\n       bench [flags] large")
 		flag.PrintDefaults()
 	}
 	samples := flag.Int("samples", 0, "how many `samples` the files have (default 10 million; large: a billion)")
@@ -56,6 +57,8 @@ func main() {
 		err = benchAll(flag.Arg(1), *runs)
 	case flag.NArg() == 1 && flag.Arg(0) == "scaling":
 		err = benchScaling(*runs)
+	case flag.NArg() == 1 && flag.Arg(0) == "compressed":
+		err = benchCompressed(*runs)
 	case flag.NArg() >= 3 && flag.Arg(0) == "figures":
 		err = figures(flag.Args()[1:])
 	case flag.NArg() == 2 && flag.Arg(0) == "at":

@@ -36,6 +36,8 @@ type History struct {
 	// out-of-line code, instead of pokes of the sites. There is no effect where there
 	// are Samples.
 	Births int
+	// Compress compresses the records, as perf record -z does.
+	Compress bool
 }
 
 // An Order is the order in which a History changes its sites.
@@ -84,7 +86,11 @@ func (h *History) call(i int) (insn [5]byte) {
 // Write makes a directory as perf record --kcore does: the file data and a copy
 // of the text and its symbols.
 func (h *History) Write(dir string) error {
-	w, err := perfdata.CreateDir(dir, 0, binary.LittleEndian)
+	var opts []perfdata.WriterOption
+	if h.Compress {
+		opts = append(opts, perfdata.Compress(perfdata.RecordCompressed))
+	}
+	w, err := perfdata.CreateDir(dir, 0, binary.LittleEndian, opts...)
 	if err != nil {
 		return err
 	}
