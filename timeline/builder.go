@@ -251,11 +251,14 @@ func (b *Builder) Only(ranges []Range) {
 
 // JoinRanges sorts ranges by address and joins those that overlap or touch. The result
 // shares its memory with ranges.
-func JoinRanges(ranges []Range) []Range {
+func JoinRanges(ranges []Range) []Range { return joinRanges(ranges, true) }
+
+// joinRanges is JoinRanges. Without touching, it joins only ranges that overlap.
+func joinRanges(ranges []Range, touching bool) []Range {
 	slices.SortFunc(ranges, func(x, y Range) int { return cmp.Compare(x.Lo, y.Lo) })
 	out := ranges[:0]
 	for _, r := range ranges {
-		if n := len(out); n > 0 && r.Lo <= out[n-1].Hi {
+		if n := len(out); n > 0 && (r.Lo < out[n-1].Hi || touching && r.Lo == out[n-1].Hi) {
 			out[n-1].Hi = max(out[n-1].Hi, r.Hi)
 			continue
 		}

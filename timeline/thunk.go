@@ -3,11 +3,7 @@
 
 package timeline
 
-import (
-	"bytes"
-	"cmp"
-	"slices"
-)
+import "bytes"
 
 // A call thunk counts a call, for call-depth tracking, with one instruction
 // (INCREMENT_CALL_DEPTH, arch/x86/include/asm/nospec-branch.h):
@@ -78,7 +74,7 @@ func (d *build) thunkPadding() (padding, written []Range) {
 	for _, m := range d.modules {
 		texts = append(texts, Range{m.Addr, m.TextEnd})
 	}
-	texts = withoutOverlaps(texts)
+	texts = joinRanges(texts, false) // nothing follows the padding at the end of a text, though another touches it
 	for _, segments := range copies {
 		for _, r := range texts {
 			for _, s := range Overlapping(segments, r.Lo, r.Hi) {
@@ -98,20 +94,6 @@ func (d *build) thunkPadding() (padding, written []Range) {
 		}
 	}
 	return JoinRanges(padding), JoinRanges(written)
-}
-
-// withoutOverlaps returns the texts by address, those that overlap as one. Those that only touch each other
-// stay two: nothing follows the padding at the end of one.
-func withoutOverlaps(texts []Range) (out []Range) {
-	slices.SortFunc(texts, func(a, b Range) int { return cmp.Compare(a.Lo, b.Lo) })
-	for _, r := range texts {
-		if n := len(out); n > 0 && r.Lo < out[n-1].Hi {
-			out[n-1].Hi = max(out[n-1].Hi, r.Hi)
-		} else {
-			out = append(out, r)
-		}
-	}
-	return out
 }
 
 // appendPadding appends the runs of NOPs in s that may be padding before a function. Text
