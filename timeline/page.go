@@ -97,18 +97,14 @@ func (im *Image) markUnpatched() {
 func (c *unpatchedText) mark(lo, hi uint64) {
 	lo = (lo + granule - 1) / granule
 	hi = min(hi/granule, uint64(len(c.unpatched)-unpatchedSpare)*8)
-	some := func(n uint64) {
-		c.unpatched[lo/8] |= byte(1<<n-1) << (lo % 8)
-		lo += n
-	}
-	if lo < hi && lo%8 != 0 {
-		some(min(8-lo%8, hi-lo))
+	for ; lo < hi && lo%8 != 0; lo++ {
+		c.unpatched[lo/8] |= 1 << (lo % 8)
 	}
 	for ; lo+8 <= hi; lo += 8 {
 		c.unpatched[lo/8] = 0xff
 	}
-	if lo < hi {
-		some(hi - lo)
+	for ; lo < hi; lo++ {
+		c.unpatched[lo/8] |= 1 << (lo % 8)
 	}
 }
 
