@@ -49,38 +49,55 @@ func flagError(_ *cobra.Command, err error) error {
 	return usagef("%s: %w", name, why)
 }
 
-// A number is the value of a flag that takes a number. The library reads 010 as eight.
-type number struct{ pflag.Value }
+// An exactValue is the value of a flag whose text exactly rewrites for the library, which reads some texts
+// in another way.
+type exactValue struct {
+	pflag.Value
+	exactly func(s string) (string, error)
+}
 
-func (n number) Set(s string) error {
-	digits, sign := s, ""
-	if rest, ok := strings.CutPrefix(s, "-"); ok {
-		digits, sign = rest, "-"
-	}
-	v, err := numbers.Parse(digits, 64)
+func (v exactValue) Set(s string) error {
+	s, err := v.exactly(s)
 	if err != nil {
 		return err
 	}
-	if sign != "" && n.Type() != "int" {
-		return errors.New("must not be negative")
-	}
-	return n.Value.Set(sign + strconv.FormatUint(v, 10))
+	return v.Value.Set(s)
 }
 
-// A duration is the value of a flag that takes a span of time. The library cuts off what is below a
-// nanosecond.
-type duration struct{ pflag.Value }
+// exactInt returns a number in decimal. The library reads 010 as eight.
+func exactInt(s string) (string, error) {
+	digits, negative := strings.CutPrefix(s, "-")
+	v, err := numbers.Parse(digits, 64)
+	if err != nil {
+		return "", err
+	}
+	if s = strconv.FormatUint(v, 10); negative {
+		s = "-" + s
+	}
+	return s, nil
+}
 
-func (d duration) Set(s string) error {
+// exactUint is exactInt for numbers that are not negative.
+func exactUint(s string) (string, error) {
+	s, err := exactInt(s)
+	if err == nil && strings.HasPrefix(s, "-") {
+		return "", errors.New("must not be negative")
+	}
+	return s, err
+}
+
+// exactDuration returns a span of time in nanoseconds. The library cuts off what is below one. It says what
+// is wrong with a text that is no span of time.
+func exactDuration(s string) (string, error) {
 	unsigned := strings.TrimLeft(s, "+-")
 	ns, err := numbers.Duration(unsigned)
 	switch {
 	case errors.Is(err, numbers.ErrFraction):
-		return err
+		return "", err
 	case err != nil:
-		return d.Value.Set(s) // which says what is wrong
+		return s, nil
 	}
-	return d.Value.Set(s[:len(s)-len(unsigned)] + strconv.FormatUint(ns, 10) + "ns")
+	return s[:len(s)-len(unsigned)] + strconv.FormatUint(ns, 10) + "ns", nil
 }
 
 // pids is the value of a flag that takes a comma-separated list of process IDs.
@@ -113,10 +130,12 @@ func (p *pids) Set(s string) error {
 func setNumbers(cmd *cobra.Command) {
 	set := func(f *pflag.Flag) {
 		switch f.Value.Type() {
-		case "int", "uint", "uint64":
-			f.Value = number{f.Value}
+		case "int":
+			f.Value = exactValue{f.Value, exactInt}
+		case "uint", "uint64":
+			f.Value = exactValue{f.Value, exactUint}
 		case "duration":
-			f.Value = duration{f.Value}
+			f.Value = exactValue{f.Value, exactDuration}
 		}
 	}
 	cmd.PersistentFlags().VisitAll(set)
