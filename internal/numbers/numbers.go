@@ -21,8 +21,8 @@ func Parse(s string, bits int) (uint64, error) {
 	return strconv.ParseUint(s, 10, bits)
 }
 
-// ErrFraction: a span of time is not a whole number of nanoseconds.
-var ErrFraction = errors.New("not a whole number of nanoseconds")
+// ErrFraction: a time is not a whole number of nanoseconds.
+var ErrFraction = errors.New("finer than a nanosecond: write at most 9 digits after the point of seconds, 6 of ms, 3 of us")
 
 var units = map[string]uint64{"ns": 1, "us": 1e3, "\u00b5s": 1e3, "\u03bcs": 1e3, "ms": 1e6, "s": 1e9, "m": 60e9, "h": 3600e9}
 

@@ -193,15 +193,17 @@ func (r *Replay) parseTime(s string) (Times, error) {
 			return Times{}, fmt.Errorf("wall-clock time looks like 2026-01-02T15:04:05.123Z or 2026-01-02T16:04:05+01:00, with its zone")
 		}
 		if tooFine(s) {
-			return Times{}, errTooFine
+			return Times{}, numbers.ErrFraction
 		}
 		return r.wall(w)
 	case strings.HasPrefix(s, "@"):
 		ns, _, err := parseSeconds(s[1:])
-		if errors.Is(err, ErrNotTime) {
+		switch {
+		case errors.Is(err, ErrNotTime):
 			return Times{}, fmt.Errorf("@ wants seconds since 1970, as @1767366245.123")
-		}
-		if err != nil || ns > math.MaxInt64 {
+		case err != nil:
+			return Times{}, err
+		case ns > math.MaxInt64:
 			return Times{}, errTooLarge
 		}
 		return r.wall(time.Unix(0, int64(ns)))
@@ -225,9 +227,6 @@ func (r *Replay) parseTime(s string) (Times, error) {
 		return exactly(ns)
 	} else if !errors.Is(err, ErrNotTime) {
 		return Times{}, err
-	}
-	if strings.HasSuffix(s, "ns") {
-		return Times{}, fmt.Errorf("nanoseconds are a whole number")
 	}
 	ns, width, err := parseSeconds(s)
 	if err != nil {
@@ -291,7 +290,6 @@ func (t Times) shifted(by shift) (Times, error) {
 
 var (
 	errTooLarge   = errors.New("the time is too large")
-	errTooFine    = errors.New("a time is a whole number of nanoseconds")
 	errBeforeZero = errors.New("that is before the clock's zero")
 )
 
@@ -311,7 +309,7 @@ func cutShift(s string) (base string, by shift, err error) {
 }
 
 // parseDuration reads a span of time with units, "1.5s" or "1m30s". Nanoseconds may
-// exceed 2^63. The error is ErrNotTime, errTooLarge or errTooFine.
+// exceed 2^63. The error is ErrNotTime, errTooLarge or [numbers.ErrFraction].
 func parseDuration(s string) (ns uint64, err error) {
 	if s == "" || s[0] < '0' || s[0] > '9' {
 		return 0, ErrNotTime
@@ -320,12 +318,10 @@ func parseDuration(s string) (ns uint64, err error) {
 	switch {
 	case errors.Is(err, strconv.ErrRange):
 		return 0, errTooLarge
-	case errors.Is(err, numbers.ErrFraction):
-		return 0, errTooFine
-	case err != nil:
+	case errors.Is(err, strconv.ErrSyntax):
 		return 0, ErrNotTime
 	}
-	return ns, nil
+	return ns, err
 }
 
 // isDigits reports whether s is a decimal number.
@@ -333,11 +329,17 @@ func isDigits(s string) bool { return s != "" && strings.Trim(s, "0123456789") =
 
 // parseSeconds reads decimal seconds without losing digits. width is the unit of the
 // last digit in nanoseconds: 1 if there are nine digits after the point. The error is
-// ErrNotTime or errTooLarge.
+// ErrNotTime, errTooLarge or [numbers.ErrFraction].
 func parseSeconds(s string) (ns, width uint64, err error) {
 	whole, frac, point := strings.Cut(s, ".")
-	if !isDigits(whole) || point && !isDigits(frac) || len(frac) > 9 {
+	if !isDigits(whole) || point && !isDigits(frac) {
 		return 0, 0, ErrNotTime
+	}
+	if len(frac) > 9 {
+		if strings.Trim(frac[9:], "0") != "" {
+			return 0, 0, numbers.ErrFraction
+		}
+		frac = frac[:9]
 	}
 	sec, tooLarge := strconv.ParseUint(whole, 10, 64)
 	width = 1e9
