@@ -69,8 +69,9 @@ type Kallsyms struct {
 		stext, etext uint64
 		ok           bool
 	}
-	byAddr textIndex
-	byName struct {
+	byAddr   textIndex
+	byModule moduleIndex
+	byName   struct {
 		asked count
 		once  sync.Once
 		seed  maphash.Seed

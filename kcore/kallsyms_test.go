@@ -456,6 +456,59 @@ func TestKallsymsLastFunction(t *testing.T) {
 	}
 }
 
+// TestKallsymsLastFunctionNaive compares with going through all symbols of random tables.
+func TestKallsymsLastFunctionNaive(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(3, 4))
+	kinds := make(map[string]int)
+	for range 3000 {
+		type line struct {
+			Symbol
+			freed bool // unless data follow
+		}
+		var lines []line
+		var text strings.Builder
+		for m := range 3 {
+			for range rnd.IntN(6) {
+				s := Symbol{Addr: uint64(rnd.IntN(12)), Type: "tTdrbWA"[rnd.IntN(7)], Name: []string{"f", "$x", "g"}[rnd.IntN(3)], Module: "mno"[m : m+1]}
+				lines = append(lines, line{s, false})
+				fmt.Fprintf(&text, "%016x %c %s\t[%s]\n", s.Addr, s.Type, s.Name, s.Module)
+			}
+		}
+		sorted := slices.IsSortedFunc(lines, func(a, b line) int { return cmp.Compare(a.Addr, b.Addr) })
+		for i := len(lines) - 1; i >= 0 && !sorted && lines[i].Type == 'T' && lines[i].Module == lines[len(lines)-1].Module; i-- {
+			lines[i].freed = true
+		}
+		slices.SortStableFunc(lines, func(a, b line) int { return cmp.Compare(a.Addr, b.Addr) })
+		k := parseKallsyms(t, text.String())
+		for _, module := range []string{"m", "n", "o", "p", ""} {
+			for lo := range uint64(13) {
+				for hi := range uint64(14) {
+					want, wantOK, data := uint64(0), false, false
+					for _, l := range slices.Backward(lines) {
+						switch {
+						case l.Module != module || l.Addr < lo || l.Addr >= hi:
+						case strings.IndexByte("drb", l.Type) >= 0:
+							data = true
+						case (l.Type == 't' || l.Type == 'T' && (!l.freed || data)) && l.Addr != 0 && l.Name != "$x" && !wantOK:
+							want, wantOK = l.Addr, true
+							if l.freed {
+								kinds["freed, but for data"]++
+							}
+						}
+					}
+					if got, ok := k.LastFunction(module, lo, hi); got != want || ok != wantOK {
+						t.Fatalf("%s in [%d, %d): %d, %v, want %d, %v, of\n%s", module, lo, hi, got, ok, want, wantOK, &text)
+					}
+					kinds[fmt.Sprint(wantOK)]++
+				}
+			}
+		}
+	}
+	if kinds["true"] == 0 || kinds["false"] == 0 || kinds["freed, but for data"] == 0 {
+		t.Errorf("tried %v", kinds)
+	}
+}
+
 // syntheticKallsyms makes a table of the size that a distribution's kernel has.
 func syntheticKallsyms(n int) []byte {
 	var b strings.Builder

@@ -284,27 +284,79 @@ func (k *Kallsyms) findText() (stext, etext uint64, ok bool) {
 // symbols do not count) that a module has in [lo, hi), its memory. Outside of
 // that a module has some as long as its init section is not freed. If nothing else separates the
 // symbols of the last module from those of its freed init functions (see [ParseKallsyms]), a
-// symbol of data does: where a module's data are at [lo, hi), no init text is.
+// symbol of data does: where a module's data are at [lo, hi), no init text is. The kernel itself
+// is no module.
 func (k *Kallsyms) LastFunction(module string, lo, hi uint64) (addr uint64, ok bool) {
-	entries := k.all()
-	data := false
-	i := sort.Search(len(entries), func(i int) bool { return entries[i].addr >= hi })
-	for i--; i >= 0 && entries[i].addr >= lo; i-- {
-		e := &entries[i]
-		if k.modules[e.mod] != module {
+	k.all()
+	x := &k.byModule
+	x.once.Do(k.indexModules)
+	list := x.symbols[x.number[module]]
+	n := sort.Search(len(list), func(i int) bool { return list[i].addr >= hi })
+	if n == 0 {
+		return 0, false
+	}
+	last := list[n-1].own
+	if data := list[n-1].data; data >= 0 && list[data].addr >= lo {
+		last = max(last, list[data].text)
+	}
+	if last < 0 || list[last].addr < lo {
+		return 0, false
+	}
+	return list[last].addr, true
+}
+
+// A moduleIndex finds the functions and data of a module. A list of very many modules at one place
+// would else be gone through for each of them.
+type moduleIndex struct {
+	once    sync.Once
+	number  map[string]uint32 // of a module in Kallsyms.modules; 0: the kernel, or there is no such module
+	symbols [][]moduleSymbol  // by module, then address; none of the kernel
+}
+
+// A moduleSymbol is a symbol of text or data. For the module's symbols up to it, it has the
+// indices of the last ones of some kinds, -1 where there is none.
+type moduleSymbol struct {
+	addr uint64
+	data int32
+	text int32
+	own  int32 // of text that cannot be a freed init function
+}
+
+// indexModules fills byModule.
+func (k *Kallsyms) indexModules() {
+	x := &k.byModule
+	x.number = make(map[string]uint32, len(k.modules))
+	for i, name := range k.modules {
+		x.number[name] = uint32(i)
+	}
+	x.symbols = make([][]moduleSymbol, max(1, len(k.modules)))
+	for i := range k.entries {
+		e := &k.entries[i]
+		if e.mod == 0 {
 			continue
 		}
+		list := x.symbols[e.mod]
+		here, s := int32(len(list)), moduleSymbol{data: -1, text: -1, own: -1}
+		if here > 0 {
+			s = list[here-1]
+		}
+		s.addr = e.addr
 		switch e.typ {
 		case 'd', 'D', 'b', 'B', 'r', 'R':
-			data = true
+			s.data = here
 		case 't', 'T':
-			freed := e.typ == 'T' && e.mod == k.tail.mod && e.name >= k.tail.name && !data
-			if e.addr != 0 && !freed && !isMapping(k.name(e)) {
-				return e.addr, true
+			if e.addr == 0 || isMapping(k.name(e)) {
+				continue
 			}
+			s.text = here
+			if freed := e.typ == 'T' && e.mod == k.tail.mod && e.name >= k.tail.name; !freed {
+				s.own = here
+			}
+		default:
+			continue
 		}
+		x.symbols[e.mod] = append(list, s)
 	}
-	return 0, false
 }
 
 // isSectionMark reports whether the name is one that a linker script gives to

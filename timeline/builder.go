@@ -180,6 +180,8 @@ type Builder struct {
 	announced      uint64 // see Announced; 0: not known
 	announcedEarly bool   // or before the first record
 	modules        []Module
+	placed         map[modulePlace][]int // modules[:indexed] by name and address, see LaterModule
+	indexed        int
 	snapshot       Snapshot
 	snapshots      []Snapshot // further ones
 	unload         func()     // see Unloads; nil: the snapshot's memory is needed anyway
@@ -329,14 +331,27 @@ func (b *Builder) Module(m Module) { b.modules = append(b.modules, m) }
 // module was added before and is still loaded, LaterModule only notes that the list
 // has it.
 func (b *Builder) LaterModule(m Module) {
-	for i := range b.modules {
-		o := &b.modules[i]
-		if o.Name == m.Name && o.Addr == m.Addr && o.at(m.Loaded) {
-			o.again = append(slices.Clip(o.again), m.Listed...)
+	if b.placed == nil {
+		b.placed = make(map[modulePlace][]int)
+	}
+	for ; b.indexed < len(b.modules); b.indexed++ {
+		o := &b.modules[b.indexed]
+		at := modulePlace{o.Name, o.Addr}
+		b.placed[at] = append(b.placed[at], b.indexed)
+	}
+	for _, i := range b.placed[modulePlace{m.Name, m.Addr}] {
+		if o := &b.modules[i]; o.at(m.Loaded) {
+			o.again = append(o.again, m.Listed...)
 			return
 		}
 	}
 	b.Module(m)
+}
+
+// A modulePlace is where a module is.
+type modulePlace struct {
+	name string
+	addr uint64
 }
 
 // ModulesListed takes a list of modules that was read at some time of [from, to].
@@ -475,6 +490,10 @@ func (b *Builder) Clone() *Builder {
 	c := *b
 	c.queue = newQueue()
 	c.modules = slices.Clone(b.modules) // LaterModule and ModulesListed change them
+	for i := range c.modules {
+		c.modules[i].again = slices.Clip(c.modules[i].again)
+	}
+	c.placed, c.indexed = nil, 0
 	c.snapshots = slices.Clip(b.snapshots)
 	c.symbols = slices.Clip(b.symbols)
 	c.programs = slices.Clip(b.programs)

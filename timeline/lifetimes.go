@@ -5,6 +5,7 @@ package timeline
 
 import (
 	"cmp"
+	"container/heap"
 	"slices"
 	"sort"
 )
@@ -56,10 +57,10 @@ type Lifetime struct {
 
 // A liveSet is the set of lifetimes at one moment.
 type liveSet struct {
-	alive  liveList
-	all    []*Lifetime
-	pages  lifetimeIndex // of all
-	leaves uint64        // when the next of them is freed, as a module
+	alive   liveList
+	all     []*Lifetime
+	pages   lifetimeIndex // of all
+	leaving leavingHeap   // modules, also some that are not alive any more
 	// When births and deaths may have gone unrecorded: of dynamic symbols, and of
 	// modules.
 	symbols, modules gaps
@@ -186,35 +187,48 @@ func (p *liveSet) bearModule(m Module, all []Module) {
 		names: m.Names, later: m.Later, stayed: m.Stayed, undated: m.Undated, seen: append(slices.Clip(m.Listed), m.again...)}
 	data := *text
 	data.Lo, data.Hi, data.Kind = max(m.Addr, m.TextEnd), m.End, ModuleData
+	bear := func(l *Lifetime) {
+		p.register(l)
+		if m.Freed != 0 {
+			heap.Push(&p.leaving, leaving{m.Freed, l})
+		}
+	}
 	if text.Lo < text.Hi {
-		p.register(text)
+		bear(text)
 		if len(p.alive.overlapping(data.Lo, data.Lo+1)) > 0 {
 			data.Hi = data.Lo // its data are elsewhere
 		}
 	}
 	if data.Lo < data.Hi {
-		p.register(&data)
+		bear(&data)
 	}
-	p.leaves = min(p.leaves, to)
 }
 
 // expire removes the modules that were freed at time t or before.
 func (p *liveSet) expire(t uint64) {
-	if t < p.leaves {
-		return
+	for len(p.leaving) > 0 && p.leaving[0].at <= t {
+		p.alive.remove(heap.Pop(&p.leaving).(leaving).module)
 	}
-	p.leaves = MaxTime
-	var gone []*Lifetime
-	for l := range p.alive.all {
-		if l.To > t {
-			p.leaves = min(p.leaves, l.To)
-		} else {
-			gone = append(gone, l)
-		}
-	}
-	for _, l := range gone {
-		p.alive.remove(l)
-	}
+}
+
+// A leaving is the time at which a module was freed. The end of its lifetime may be set to an earlier one.
+type leaving struct {
+	at     uint64
+	module *Lifetime
+}
+
+// A leavingHeap is a heap (container/heap) by time.
+type leavingHeap []leaving
+
+func (h leavingHeap) Len() int           { return len(h) }
+func (h leavingHeap) Less(i, j int) bool { return h[i].at < h[j].at }
+func (h leavingHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *leavingHeap) Push(x any)        { *h = append(*h, x.(leaving)) }
+func (h *leavingHeap) Pop() any {
+	n := len(*h) - 1
+	x := (*h)[n]
+	*h = (*h)[:n]
+	return x
 }
 
 // bearImage makes an image or the data of a module alive, whose length is only an upper bound: it
@@ -404,7 +418,7 @@ func (d *build) deriveLifetimes() []*Lifetime {
 	symbols := d.lost(GapSymbols)
 	events := d.symbolEvents(lost, symbols)
 
-	p := &liveSet{leaves: MaxTime, symbols: symbols, modules: d.lost(GapModules), starting: d.lost(GapModules, d.Builder.gaps[GapModuleStart]...),
+	p := &liveSet{symbols: symbols, modules: d.lost(GapModules), starting: d.lost(GapModules, d.Builder.gaps[GapModuleStart]...),
 		lost: lost, maxSkew: d.maxSkew, unborn: make(map[uint64][]unbornDeath), ended: make(map[uint64]*SymbolEvent)}
 	order := orderOf(events)
 	recorded := make(map[int]uint64) // the times of births that were exchanged with deaths

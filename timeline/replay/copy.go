@@ -90,7 +90,7 @@ func (s *scan) addCopies(r *Replay, delimited bool) error {
 		}
 		s.b.AddSnapshot(text)
 		s.report.Copies = append(s.report.Copies, rep)
-		lists = append(lists, moduleList{snap.Modules, made, snap.Kallsyms})
+		lists = append(lists, moduleList{modules: snap.Modules, made: made, kallsyms: snap.Kallsyms})
 	}
 	s.addLaterModules(lists)
 	return nil
@@ -121,14 +121,25 @@ type moduleList struct {
 	modules  []kcore.Module // nil if the copy has no list
 	made     Times
 	kallsyms *kcore.Kallsyms
+	at       map[modulePlace]bool // where it has modules, see has
+}
+
+// A modulePlace is where a module is.
+type modulePlace struct {
+	name string
+	addr uint64
 }
 
 // has reports whether the list has a module. It compares name and address, or only the
 // name if the list has no addresses (kptr_restrict).
 func (l *moduleList) has(m *timeline.Module) bool {
-	return slices.ContainsFunc(l.modules, func(o kcore.Module) bool {
-		return o.Name == m.Name && (o.Addr == m.Addr || o.Addr == 0)
-	})
+	if l.at == nil {
+		l.at = make(map[modulePlace]bool, len(l.modules))
+		for _, o := range l.modules {
+			l.at[modulePlace{o.Name, o.Addr}] = true
+		}
+	}
+	return l.at[modulePlace{m.Name, m.Addr}] || l.at[modulePlace{m.Name, 0}]
 }
 
 // addLaterModules adds modules that are in later copies but were not loaded when the
@@ -143,16 +154,16 @@ func (s *scan) addLaterModules(lists []moduleList) {
 		if s.report.Coverage.Modules.Verdict != Complete {
 			s.b.ModulesListed(list.made.From, list.made.To, list.has)
 		}
-		ends := newModuleEnds(list.kallsyms)
+		ends, lives := newModuleEnds(list.kallsyms), s.moduleLives(list.made)
 		for _, m := range list.modules {
-			s.addLaterModule(&m, &list, ends)
+			s.addLaterModule(&m, &list, ends, lives)
 		}
 	}
 }
 
 // addLaterModule adds a module of a later list, unless its text or the time of its load is
 // not certain.
-func (s *scan) addLaterModule(m *kcore.Module, list *moduleList, ends *moduleEnds) {
+func (s *scan) addLaterModule(m *kcore.Module, list *moduleList, ends *moduleEnds, lives *moduleLives) {
 	if m.Addr == 0 || m.Addr+m.Size < m.Addr || m.State != "Live" {
 		return
 	}
@@ -160,13 +171,13 @@ func (s *scan) addLaterModule(m *kcore.Module, list *moduleList, ends *moduleEnd
 	if end == m.Addr {
 		return
 	}
-	loaded, freed, certain := s.moduleLifetime(m.Name, list.made.From, list.made.To)
-	if !certain {
+	life := lives.of(m.Name)
+	if !life.certain {
 		return
 	}
-	if loaded == 0 {
-		loaded = list.made.From // the load time is unknown
+	if life.loaded == 0 {
+		life.loaded = list.made.From // the load time is unknown
 	}
 	s.b.LaterModule(timeline.Module{Name: m.Name, Addr: m.Addr, TextEnd: end, End: m.Addr + m.Size,
-		Loaded: loaded, Freed: freed, Names: names{list.kallsyms, true}, Seen: list.made.To, Listed: []timeline.Interval{list.made.halfOpen()}, Later: true})
+		Loaded: life.loaded, Freed: life.freed, Names: names{list.kallsyms, true}, Seen: list.made.To, Listed: []timeline.Interval{list.made.halfOpen()}, Later: true})
 }

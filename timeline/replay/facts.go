@@ -253,12 +253,11 @@ func (s *scan) addModules(k *kcore.Kallsyms, copied uint64, without undated) {
 	if undated {
 		copied, seen = timeline.MaxTime, 0
 	}
-	ends, late := newModuleEnds(k), !undated && slices.ContainsFunc(s.report.Coverage.Modules.Limits, Limit.isStart)
-	type moduleLife struct {
-		loaded, freed   uint64
-		certain, stayed bool
+	listed := copied
+	if !undated && slices.ContainsFunc(s.report.Coverage.Modules.Limits, Limit.isStart) {
+		listed = 0 // perf enables the events after it made the copy
 	}
-	lives := make(map[string]moduleLife)
+	ends, lives := newModuleEnds(k), s.moduleLives(Times{0, listed})
 	for _, m := range s.modules {
 		if m.Addr == 0 || m.Addr+m.Size < m.Addr {
 			continue
@@ -267,23 +266,13 @@ func (s *scan) addModules(k *kcore.Kallsyms, copied uint64, without undated) {
 		if !without.kallsyms || undated || isAt(k, &m) {
 			end = ends.textEnd(&m)
 		}
-		listed := copied
-		if late {
-			listed = 0 // perf enables the events after it made the copy
-		}
-		life, met := lives[m.Name] // a forged list may have one name very often
-		if !met {
-			life.loaded, life.freed, life.certain = s.moduleLifetime(m.Name, 0, listed)
-			life.stayed = !undated && s.stayed(m.Name, life.freed)
-			lives[m.Name] = life
-		}
-		loaded, freed, certain := life.loaded, life.freed, life.certain
-		if !certain {
+		life := lives.of(m.Name)
+		if !life.certain {
 			end = m.Addr
 		}
-		mod := timeline.Module{Name: m.Name, Addr: m.Addr, TextEnd: end, End: m.Addr + m.Size, Loaded: loaded, Freed: freed, Seen: seen, Undated: undated}
+		mod := timeline.Module{Name: m.Name, Addr: m.Addr, TextEnd: end, End: m.Addr + m.Size, Loaded: life.loaded, Freed: life.freed, Seen: seen, Undated: undated}
 		if !undated {
-			mod.Stayed, mod.Listed = life.stayed, []timeline.Interval{Times{s.report.First, copied}.halfOpen()}
+			mod.Stayed, mod.Listed = lives.stayed(m.Name), []timeline.Interval{Times{s.report.First, copied}.halfOpen()}
 		}
 		s.b.Module(mod)
 		s.report.Modules++

@@ -96,12 +96,9 @@ func TestManyImages(t *testing.T) {
 
 // TestManyModules: lists of very many modules, which no kernel has, do not take the square of their number.
 func TestManyModules(t *testing.T) {
-	for _, kind := range []string{"init text", "losses", "one place", "one name"} {
+	const n = 30_000
+	for _, kind := range []string{"init text", "losses", "one place", "one name", "unloads", "loads and losses"} {
 		t.Run(kind, func(t *testing.T) {
-			n := 30_000
-			if kind == "one place" {
-				n = 10_000 // each looks at the functions of all: see Kallsyms.LastFunction
-			}
 			w := newTape(t)
 			w.copied = true
 			w.events = append(w.events, tracepointEvent("module_load"), tracepointEvent("module_free"))
@@ -130,12 +127,17 @@ func TestManyModules(t *testing.T) {
 				switch kind {
 				case "one name":
 					w.module(20+10*(i%2), 300+10*i, "m")
+				case "unloads":
+					w.module(30, 300+10*i, fmt.Sprintf("m%d", i))
+				case "loads and losses":
+					w.module(20, 300+10*i, fmt.Sprintf("m%d", i))
+					w.lost(10, 305+10*i, 1)
 				case "losses":
 					w.tick(10, 300+10*i)
 					w.lost(10, 305+10*i, 1)
 				}
 			}
-			w.ticks(10*uint64(n)+400, 10*uint64(n)+500)
+			w.ticks(10*n+400, 10*n+500)
 			start := time.Now()
 			r := w.replay()
 			if took := time.Since(start); took > 10*time.Second {

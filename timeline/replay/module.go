@@ -8,9 +8,12 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"sort"
 	"strings"
+	"sync"
 
 	"github.com/textreplay/textreplay/kcore"
+	"github.com/textreplay/textreplay/timeline"
 )
 
 // A moduleEvent is a sample of module:module_load or module:module_free.
@@ -19,14 +22,60 @@ type moduleEvent struct {
 	loaded bool
 }
 
-// moduleLifetime returns the load and unload times of the named module that a module list
-// read during [from, to] contains; 0 if unknown. certain is false if modules of that name
-// came and went several times during [from, to].
-func (s *scan) moduleLifetime(name string, from, to uint64) (loaded, freed uint64, certain bool) {
-	events := slices.Clone(s.moduleEvents[name])
+// moduleLives says when the modules of a list of modules were loaded and unloaded. A forged list may have
+// very many modules, or one name very often.
+type moduleLives struct {
+	s      *scan
+	listed Times // when the list was read
+	byName map[string]moduleLife
+	// Where unloads may be missing: the limits of coverage by their beginnings, and up to when each or one
+	// before it reaches.
+	limits []Limit
+	reach  []uint64
+	// complete is the beginning of the first limit, but for the one at the start.
+	complete    uint64
+	noneStarted func() bool // scan.noneStarted, which is asked once
+}
+
+// A moduleLife has the times at which a module was loaded and unloaded; 0 if unknown. certain is false if
+// modules of its name came and went several times while the list was read.
+type moduleLife struct {
+	loaded, freed uint64
+	certain       bool
+}
+
+// moduleLives returns the lives of the modules of a list that was read at some time of listed.
+func (s *scan) moduleLives(listed Times) *moduleLives {
+	x := &moduleLives{s: s, listed: listed, byName: make(map[string]moduleLife), limits: slices.Clone(s.report.Coverage.Modules.Limits),
+		complete: timeline.MaxTime, noneStarted: sync.OnceValue(s.noneStarted)}
+	slices.SortFunc(x.limits, func(a, b Limit) int { return cmp.Compare(a.From, b.From) })
+	reach := uint64(0)
+	for _, l := range x.limits {
+		reach = max(reach, l.To)
+		x.reach = append(x.reach, reach)
+		if !l.isStart() {
+			x.complete = min(x.complete, l.From)
+		}
+	}
+	return x
+}
+
+// of returns the life of the named module.
+func (x *moduleLives) of(name string) moduleLife {
+	life, ok := x.byName[name]
+	if !ok {
+		life = x.derive(name)
+		x.byName[name] = life
+	}
+	return life
+}
+
+func (x *moduleLives) derive(name string) moduleLife {
+	events := slices.Clone(x.s.moduleEvents[name])
 	slices.SortStableFunc(events, func(a, b moduleEvent) int { return cmp.Compare(a.time, b.time) })
 	events = slices.Compact(events) // perf writes some records twice
-	meanwhile := 0
+	from, to := x.listed.From, x.listed.To
+	loaded, meanwhile := uint64(0), 0
 	for _, e := range events {
 		switch {
 		case e.time < from:
@@ -41,50 +90,39 @@ func (s *scan) moduleLifetime(name string, from, to uint64) (loaded, freed uint6
 		}
 	}
 	if meanwhile > 1 {
-		return 0, 0, false
+		return moduleLife{}
 	}
 	for _, e := range events {
 		if e.time > loaded && e.time >= from && (!e.loaded || e.time > to) {
-			freed = e.time
+			freed := e.time
 			if e.loaded {
-				freed = s.unloadedBy(max(loaded, from), e.time)
+				freed = x.unloadedBy(max(loaded, from), e.time)
 			}
-			return loaded, freed, true
+			return moduleLife{loaded, freed, true}
 		}
 	}
-	return loaded, 0, true
+	return moduleLife{loaded, 0, true}
 }
 
 // unloadedBy returns the latest time at which a module was unloaded with no record, if it
 // was there at from, and a module of its name is loaded at to. The kernel changes the text
 // of a module before it makes the record of the load. So such a change just before to is
 // not one of the module that was there.
-func (s *scan) unloadedBy(from, to uint64) (t uint64) {
-	for _, l := range s.report.Coverage.Modules.Limits {
-		if l.From < to && from < l.To {
-			t = max(t, min(l.To, to))
-		}
-	}
-	if t == 0 {
+func (x *moduleLives) unloadedBy(from, to uint64) uint64 {
+	n := sort.Search(len(x.limits), func(i int) bool { return x.limits[i].From >= to })
+	if n == 0 || x.reach[n-1] <= from {
 		return to
 	}
-	return t
+	return min(x.reach[n-1], to)
 }
 
 // stayed reports whether a module that perf copied was still loaded when perf enabled
-// the events of modules, and from then until freed, its first recorded unload. Between the
+// the events of modules, and from then until its first recorded unload. Between the
 // copy and the enabling, it may have been unloaded and loaded again, if a program was started.
 // Then its text is not the one that was copied: what had been patched in it is not.
-func (s *scan) stayed(name string, freed uint64) bool {
-	if !s.noneStarted() || !slices.Contains(s.moduleEvents[name], moduleEvent{freed, false}) {
-		return false
-	}
-	for _, l := range s.report.Coverage.Modules.Limits {
-		if !l.isStart() && l.From < freed {
-			return false
-		}
-	}
-	return true
+func (x *moduleLives) stayed(name string) bool {
+	freed := x.of(name).freed
+	return x.noneStarted() && freed <= x.complete && slices.Contains(x.s.moduleEvents[name], moduleEvent{freed, false})
 }
 
 // tracepoint is the layout of a tracepoint's raw data, from TRACING_DATA.

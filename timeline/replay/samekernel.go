@@ -119,13 +119,16 @@ func addressOf(k *kcore.Kallsyms, name string) (uint64, bool) {
 // misfitModules compares a list of modules with the maps of modules, except for those that
 // were loaded again meanwhile. Some loads may not be recorded.
 func (s *scan) misfitModules(modules []kcore.Module) string {
+	again := make(map[string]bool)
+	for name, events := range s.moduleEvents {
+		again[name] = slices.ContainsFunc(events, func(e moduleEvent) bool { return e.loaded })
+	}
 	same, differ := 0, 0
 	for _, m := range modules {
 		at, ok := s.running.modules[m.Name]
 		switch {
 		case !ok || at == 0 || m.Addr == 0:
-		case slices.ContainsFunc(s.moduleEvents[m.Name], func(e moduleEvent) bool { return e.loaded }):
-			// It was loaded again, perhaps elsewhere.
+		case again[m.Name]: // perhaps elsewhere
 		case at == m.Addr, s.arch.mapsModuleText() && at > m.Addr && at-m.Addr < m.Size:
 			same++
 		default:
