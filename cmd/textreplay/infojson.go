@@ -91,10 +91,12 @@ type jsonRange struct {
 }
 
 type jsonBPF struct {
-	Programs  int `json:"programs"`
+	// Programs is the number of programs that were loaded.
+	Programs int `json:"programs"`
+	// WithBytes is the number of those whose code an info has, or samples of a probe on __text_poke.
 	WithBytes int `json:"with_bytes"`
 	Images    int `json:"images"`
-	// ImagesWithBytes is the number of images whose code "textreplay record" read.
+	// ImagesWithBytes is the number of images whose code "textreplay record" read, or samples of a probe on __text_poke have.
 	ImagesWithBytes int           `json:"images_with_bytes"`
 	Lives           []jsonProgram `json:"lives"`
 }

@@ -96,9 +96,9 @@ func (s *scan) facts(r *Replay, opts Options) error {
 	if !without.kallsyms {
 		s.addListed(k)
 	}
-	s.addPrograms(s.announcedBy(copied), s.mayBeLater())
+	bare := s.addPrograms(s.announcedBy(copied), s.mayBeLater())
 	s.addCodeReads(k, r.Snapshot)
-	s.addWritten()
+	s.addWritten(bare)
 	if opts.Vmlinux != "" {
 		if err := s.addVmlinux(opts.Vmlinux, lo); err != nil {
 			return err
@@ -371,10 +371,11 @@ func (s *scan) lostBehind() uint64 {
 }
 
 // addPrograms joins each program info with the BPF_EVENT LOAD of its id. If undated is set,
-// the infos of programs that were loaded before the recording may be older than it.
-func (s *scan) addPrograms(announced uint64, undated bool) {
+// the infos of programs that were loaded before the recording may be older than it. It returns the loads
+// of programs without an info.
+func (s *scan) addPrograms(announced uint64, undated bool) (bare []bpfEvent) {
 	if s.machine != 0 {
-		return // perf records the infos of the host's programs only
+		return nil // perf records the infos of the host's programs only
 	}
 	infos := make(map[uint32]timeline.Program)
 	for p, err := range s.rec.BPFProgs() {
@@ -417,6 +418,7 @@ func (s *scan) addPrograms(announced uint64, undated bool) {
 		s.report.BPF.Programs++
 		p := infos[l.id]
 		if len(p.Funcs) == 0 {
+			bare = append(bare, l)
 			continue
 		}
 		s.report.BPF.WithBytes++
@@ -433,4 +435,5 @@ func (s *scan) addPrograms(announced uint64, undated bool) {
 		}
 		s.b.Program(p)
 	}
+	return bare
 }

@@ -196,6 +196,7 @@ type codeBirth struct {
 	time  uint64
 	name  string
 	death bool
+	tid   uint32 // of the task that made it
 }
 
 // addWritten adds to the image the code of BPF programs and trampolines that __text_poke wrote.
@@ -206,8 +207,9 @@ type codeBirth struct {
 //	symbol               ├─ program       ├──── trampoline
 //	code                 known               known
 //
-// If more than one write is possible, or if one may be missing, the code is not known.
-func (s *scan) addWritten() {
+// If more than one write is possible, or if one may be missing, the code is not known. bare are the loads
+// of programs whose code nothing else has.
+func (s *scan) addWritten(bare []bpfEvent) {
 	p := s.probes
 	if p == nil || len(p.copies) == 0 || !p.resolved {
 		return
@@ -230,6 +232,7 @@ func (s *scan) addWritten() {
 		a.add(&writes[i])
 	}
 	slices.SortStableFunc(s.bpfBirths, func(a, b codeBirth) int { return cmp.Compare(a.time, b.time) })
+	var functions []writtenFunction
 	died := make(map[uint64]uint64) // the next death of an address
 	for _, b := range slices.Backward(s.bpfBirths) {
 		if b.death {
@@ -245,7 +248,50 @@ func (s *scan) addWritten() {
 		if b.time == 0 || !program && !strings.HasPrefix(b.name, "bpf_trampoline_") {
 			continue
 		}
-		s.addWrittenAt(&b, until, &a, program)
+		has := s.addWrittenAt(&b, until, &a)
+		switch {
+		case program:
+			functions = append(functions, writtenFunction{b.time, b.tid, has})
+		case has:
+			s.report.BPF.ImagesWithBytes++
+		}
+	}
+	slices.Reverse(functions)
+	s.countWritten(functions, bare)
+}
+
+// A writtenFunction is a function of a BPF program, whose code was found or not.
+type writtenFunction struct {
+	time  uint64
+	tid   uint32
+	found bool
+}
+
+// countWritten counts the loads of programs without an info whose functions, in the order of time, have all
+// been found. The kernel registers them just before it records the load, in the same task
+// (perf_event_bpf_event() in kernel/events/core.c).
+func (s *scan) countWritten(functions []writtenFunction, bare []bpfEvent) {
+	isBare := make(map[bpfEvent]bool, len(bare))
+	for _, l := range bare {
+		isBare[l] = true
+	}
+	loads := slices.Clone(s.loads)
+	slices.SortStableFunc(loads, func(a, b bpfEvent) int { return cmp.Compare(a.time, b.time) })
+	type pending struct{ functions, found int }
+	by := make(map[uint32]pending) // by task
+	for _, l := range loads {
+		for ; len(functions) > 0 && functions[0].time <= l.time; functions = functions[1:] {
+			p := by[functions[0].tid]
+			p.functions++
+			if functions[0].found {
+				p.found++
+			}
+			by[functions[0].tid] = p
+		}
+		if p := by[l.tid]; isBare[l] && p.functions > 0 && p.found == p.functions {
+			s.report.BPF.WithBytes++
+		}
+		delete(by, l.tid)
 	}
 }
 
@@ -349,24 +395,24 @@ func (a *writtenCode) of(b *codeBirth, until uint64) (w *probeCopied, at uint64)
 	return w, at
 }
 
-// addWrittenAt adds the code of the image b, which dies at until.
-func (s *scan) addWrittenAt(b *codeBirth, until uint64, a *writtenCode, program bool) {
+// addWrittenAt adds the code of the image b, which dies at until, and reports whether it was found.
+func (s *scan) addWrittenAt(b *codeBirth, until uint64, a *writtenCode) bool {
 	w, at := a.of(b, until)
 	if w == nil || w.bytes == nil {
-		return
+		return false
 	}
 	if a.pokes.meet(w.began, timeline.Later(at, 1)) || a.births.meet(min(w.began, b.time), timeline.Later(at, 1)) {
-		return
+		return false
 	}
-	if skip := b.Lo - w.Lo; skip < uint64(len(w.bytes)) {
-		code := w.bytes[skip:]
-		code = code[:min(uint64(len(code)), b.Hi-b.Lo)]
-		if unseen := patching.UnseenPlaces(s.arch.name, b.Lo, code); len(unseen) > 0 {
-			code = code[:unseen[0].Lo-b.Lo]
-		}
-		s.b.CodeRead(timeline.CodeRead{Addr: b.Lo, Data: code, From: at, To: at})
-		if !program {
-			s.report.BPF.ImagesWithBytes++
-		}
+	skip := b.Lo - w.Lo
+	if skip >= uint64(len(w.bytes)) {
+		return false
 	}
+	code := w.bytes[skip:]
+	code = code[:min(uint64(len(code)), b.Hi-b.Lo)]
+	if unseen := patching.UnseenPlaces(s.arch.name, b.Lo, code); len(unseen) > 0 {
+		code = code[:unseen[0].Lo-b.Lo]
+	}
+	s.b.CodeRead(timeline.CodeRead{Addr: b.Lo, Data: code, From: at, To: at})
+	return true
 }

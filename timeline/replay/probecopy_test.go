@@ -247,6 +247,57 @@ func TestWrittenPrograms(t *testing.T) {
 	}
 }
 
+// TestWrittenProgramsCount: the report counts a program without an info whose functions were all written.
+func TestWrittenProgramsCount(t *testing.T) {
+	const code = "e9031eaac0035fd6"
+	type function struct {
+		addr    uint64
+		written bool
+	}
+	for _, tt := range []struct {
+		name     string
+		programs [][]function
+		want     int
+	}{
+		{"its only function", [][]function{{{0x9010, true}}}, 1},
+		{"no write", [][]function{{{0x9010, false}}}, 0},
+		{"two functions", [][]function{{{0x9010, true}, {0x9040, true}}}, 1},
+		{"one of two functions", [][]function{{{0x9010, true}, {0x9040, false}}}, 0},
+		{"each program by itself", [][]function{{{0x9010, true}}, {{0x9040, false}}, {{0x9080, true}}}, 2},
+		{"a load without a function", [][]function{{{0x9010, true}}, nil}, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newCopyTape(t, true)
+			w.comm(10, 0, 0, 7, "perf-exec")
+			w.ticks(100, 100)
+			w.comm(10, 150, perfdata.MiscCommExec, 7, "true")
+			w.change(31, 180, 190, 0x1100, wordNOP, wordB)
+			hits, time := uint64(3), uint64(200)
+			for id, functions := range tt.programs {
+				for _, f := range functions {
+					if f.written {
+						w.textPoke(textPoke{time, f.addr, copyMemcpy, code, nil, 0}, true)
+						hits += 2
+					}
+					time += 20
+				}
+				for _, f := range functions {
+					w.ksymbol(11, time, f.addr, 16, perfdata.KSymbolBPF, 0, fmt.Sprintf("bpf_prog_%x", f.addr))
+				}
+				w.bpfLoad(11, time+1, uint32(id))
+				w.bpfLoad(11, time+1, uint32(id)) // perf wrote it twice
+				time += 20
+			}
+			w.ticks(800, 1000)
+			w.reading(160, 1, 0)
+			w.reading(950, hits, 0)
+			if got := w.replay().Report.BPF; got.Programs != len(tt.programs) || got.WithBytes != tt.want {
+				t.Errorf("%d of %d programs have bytes, want %d of %d", got.WithBytes, got.Programs, tt.want, len(tt.programs))
+			}
+		})
+	}
+}
+
 // TestWrittenAcrossPages: what is written over a part of a program counts where that is in the next 64 KiB
 // too.
 func TestWrittenAcrossPages(t *testing.T) {

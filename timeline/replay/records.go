@@ -156,7 +156,7 @@ func (s *scan) ksymbol(rec *perfdata.Record) {
 		s.report.Symbols.Births++
 	}
 	if kind == timeline.SymbolBPF && (s.probes != nil || s.maybeProbed) {
-		s.bpfBirths = append(s.bpfBirths, codeBirth{timeline.Range{Lo: e.Addr, Hi: e.Addr + uint64(e.Len)}, e.Time, e.Name, e.Unregister})
+		s.bpfBirths = append(s.bpfBirths, codeBirth{timeline.Range{Lo: e.Addr, Hi: e.Addr + uint64(e.Len)}, e.Time, e.Name, e.Unregister, k.TID})
 	}
 	if s.codeReads != nil {
 		s.codeReads.symbol(&e, k.TID)
@@ -168,6 +168,7 @@ func (s *scan) ksymbol(rec *perfdata.Record) {
 type bpfEvent struct {
 	time uint64
 	id   uint32
+	tid  uint32 // of the task that loaded or unloaded it
 }
 
 // bpfEvent notes the load or unload of a BPF program. addPrograms joins it with its info.
@@ -187,9 +188,9 @@ func (s *scan) bpfEvent(rec *perfdata.Record) {
 	s.announcedLate = s.announcedLate || use == useAnnounced && s.newest > 0
 	switch e.Kind {
 	case perfdata.BPFLoad:
-		s.loads = append(s.loads, bpfEvent{e.Time, e.ID})
+		s.loads = append(s.loads, bpfEvent{e.Time, e.ID, e.TID})
 	case perfdata.BPFUnload:
-		s.unloads = append(s.unloads, bpfEvent{e.Time, e.ID})
+		s.unloads = append(s.unloads, bpfEvent{e.Time, e.ID, e.TID})
 	}
 }
 

@@ -59,7 +59,9 @@ type Report struct {
 	Pokes         PokeCounts
 	// Probes says what probes on text writers recorded, in place of TEXT_POKE records. It
 	// is nil if the kernel records these, or if no event is such a probe.
-	Probes    *Probes
+	Probes *Probes
+	// BPF counts the loads of BPF programs and the births of BPF images, and of both those whose code an
+	// info, a reading, or samples of a probe on its writer have.
 	BPF       struct{ Programs, WithBytes, Images, ImagesWithBytes int }
 	Symbols   struct{ Births, Deaths int }
 	Losses    []Loss
