@@ -17,8 +17,9 @@
 //
 // Each event with samples has two values: the number of samples, called
 // "samples", and the sum of their periods, with the event's name. If there are
-// several events, the first value is called NAME_samples. The unit of cpu-clock
-// and task-clock is nanoseconds, that of all others count. A sample that holds
+// several events, the first value is called NAME_samples. An underscore follows
+// such a name if it is that of another value. The unit of cpu-clock and
+// task-clock is nanoseconds, that of all others count. A sample that holds
 // the values of a group of counters counts for each of its events. Samples of
 // equal stacks and labels are one.
 //

@@ -42,9 +42,14 @@ func (e *export) write(out io.Writer) error {
 		}
 	}
 	slices.SortFunc(columns, func(a, b *column) int { return cmp.Compare(a.first, b.first) })
-	for _, c := range columns {
+	events := make([]string, len(columns))
+	for i, c := range columns {
+		events[i] = c.stats.Name
+	}
+	counts := countNames(events)
+	for i, c := range columns {
 		e.stats.Events = append(e.stats.Events, c.stats)
-		field(profileSampleType, valueType(c.samplesName(len(columns) == 1), "count"))
+		field(profileSampleType, valueType(counts[i], "count"))
 		field(profileSampleType, valueType(c.stats.Name, c.stats.Unit))
 	}
 	e.writeSamples(field, strings, columns)
@@ -172,12 +177,21 @@ func (e *export) extent() (from, to uint64) {
 	return from, to
 }
 
-// samplesName is the name of the value that counts samples.
-func (c *column) samplesName(only bool) string {
-	if only {
-		return "samples"
+// countNames returns, for each event, the name of the value that counts its samples. pprof finds values
+// by their names (-sample_index), so each has a name of its own.
+func countNames(events []string) []string {
+	counts := make([]string, len(events))
+	for i, event := range events {
+		name := "samples"
+		if len(events) > 1 {
+			name = event + "_samples"
+		}
+		for slices.Contains(events, name) || slices.Contains(counts[:i], name) {
+			name += "_"
+		}
+		counts[i] = name
 	}
-	return c.stats.Name + "_samples"
+	return counts
 }
 
 // period returns how many events a sample represents, on average if perf adjusted the

@@ -618,6 +618,35 @@ func TestSourceFrames(t *testing.T) {
 	}
 }
 
+// TestCountNames: no two values have one name, whatever the events are called.
+func TestCountNames(t *testing.T) {
+	for _, tt := range []struct{ events, want string }{
+		{"cycles", "samples"},
+		{"samples", "samples_"},
+		{"cycles faults", "cycles_samples faults_samples"},
+		{"samples cycles", "samples_samples cycles_samples"},
+		{"x x_samples", "x_samples_ x_samples_samples"},
+		{"x_samples x", "x_samples_samples x_samples_"},
+		{"x x_samples x_samples_", "x_samples__ x_samples_samples x_samples__samples"},
+		{"x x_samples x_samples_samples", "x_samples_ x_samples_samples_ x_samples_samples_samples"},
+	} {
+		if got := strings.Join(countNames(strings.Fields(tt.events)), " "); got != tt.want {
+			t.Errorf("%s: %s, want %s", tt.events, got, tt.want)
+		}
+	}
+	tp := newTape(t, "x", "x_samples")
+	tp.sample(taken{event: 0, time: 100, pid: 7, ip: leaf})
+	tp.sample(taken{event: 1, time: 101, pid: 7, ip: leaf})
+	p, _ := exported(t, tp.load(), Options{})
+	var names []string
+	for _, v := range p.SampleType {
+		names = append(names, v.Type)
+	}
+	if got := strings.Join(names, " "); got != "x_samples_ x x_samples_samples x_samples" {
+		t.Errorf("the values are %s", got)
+	}
+}
+
 // TestEventNamedSamples: folded stacks count samples, whatever the events are called, and
 // speedscope has a profile of each event.
 func TestEventNamedSamples(t *testing.T) {

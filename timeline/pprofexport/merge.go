@@ -174,13 +174,13 @@ func choose(p *profile.Profile, events []*mergedEvent) {
 		}
 		columns = append(columns, i)
 	}
+	names := make([]string, len(events))
+	for i, e := range events {
+		names[i] = e.Type
+	}
 	p.SampleType = nil
-	for _, e := range events {
-		name := "samples"
-		if len(events) > 1 {
-			name = e.Type + "_samples"
-		}
-		p.SampleType = append(p.SampleType, &profile.ValueType{Type: name, Unit: "count"}, &profile.ValueType{Type: e.Type, Unit: e.Unit})
+	for i, count := range countNames(names) {
+		p.SampleType = append(p.SampleType, &profile.ValueType{Type: count, Unit: "count"}, &profile.ValueType{Type: names[i], Unit: events[i].Unit})
 	}
 	for _, s := range p.Sample {
 		values := make([]int64, 2*len(events))
