@@ -381,17 +381,26 @@ func (e *export) failed(path string, err error) {
 	}
 }
 
+// openInput returns a recording's path, that of a copy if it is standard input, and its files. remove
+// removes the copy.
+func (e *export) openInput(path string) (input string, files []string, remove func(), err error) {
+	if input, remove, err = e.spooled(path); err != nil {
+		return "", nil, nil, err
+	}
+	if files, err = recordingFiles(input); err != nil {
+		remove()
+		return "", nil, nil, inputError(err)
+	}
+	return input, files, remove, nil
+}
+
 // export adds a recording to the tables.
 func (e *export) export(path string) error {
-	input, remove, err := e.spooled(path)
+	input, files, remove, err := e.openInput(path)
 	if err != nil {
 		return err
 	}
 	defer remove()
-	files, err := recordingFiles(input)
-	if err != nil {
-		return inputError(err)
-	}
 	out, inputs := &outfile.Outputs{Std: e.outputs.Std}, []string{input}
 	for _, name := range append(files, e.inputs()...) {
 		if name != e.input {
@@ -636,15 +645,11 @@ func filesBelow(dir string, depth int) (files []string, err error) {
 
 // writeTable writes one table of a recording to standard output.
 func (e *export) writeTable(path string) error {
-	input, remove, err := e.spooled(path)
+	input, files, remove, err := e.openInput(path)
 	if err != nil {
 		return err
 	}
 	defer remove()
-	files, err := recordingFiles(input)
-	if err != nil {
-		return inputError(err)
-	}
 	read := make(map[string]fs.FileInfo)
 	id, err := e.nameOf(files, read)
 	if err != nil {

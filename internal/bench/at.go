@@ -8,7 +8,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 )
 
@@ -19,15 +18,11 @@ func benchAt(recording string, runs int) error {
 	if err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp("", "bench-at-")
+	textreplay, _, remove, err := commandIn("bench-at-")
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
-	textreplay, err := buildCommand(dir)
-	if err != nil {
-		return err
-	}
+	defer remove()
 	theirs, err := leastCPU(runs, perf, "script", "--show-text-poke-events", "-i", recording)
 	if err != nil {
 		return err

@@ -30,15 +30,11 @@ const largeBound = 256 << 20
 // benchLarge reads recordings that are larger than the memory: size bytes of AUX traces in
 // a sparse file, and so many samples, from a file, from a pipe, and while they are written.
 func benchLarge(samples int, size int64) error {
-	dir, err := os.MkdirTemp("", "bench-large-")
+	textreplay, dir, remove, err := commandIn("bench-large-")
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
-	textreplay, err := buildCommand(dir)
-	if err != nil {
-		return err
-	}
+	defer remove()
 	self, err := os.Executable()
 	if err != nil {
 		return err

@@ -34,15 +34,11 @@ func benchPprof(samples, runs int) error {
 	if err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp("", "bench-pprof-")
+	textreplay, dir, remove, err := commandIn("bench-pprof-")
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
-	textreplay, err := buildCommand(dir)
-	if err != nil {
-		return err
-	}
+	defer remove()
 	recording, kallsyms, profile := filepath.Join(dir, "perf.data"), filepath.Join(dir, "kallsyms"), filepath.Join(dir, "prof.pb.gz")
 	if err := generateProfiled(recording, kallsyms, samples); err != nil {
 		return err

@@ -21,6 +21,19 @@ import (
 // buildCommand builds the command in dir, and returns its path.
 func buildCommand(dir string) (string, error) { return build(dir, "textreplay", "./cmd/textreplay") }
 
+// commandIn builds the command in a new temporary directory, which remove removes.
+func commandIn(pattern string) (command, dir string, remove func(), err error) {
+	if dir, err = os.MkdirTemp("", pattern); err != nil {
+		return "", "", nil, err
+	}
+	remove = func() { os.RemoveAll(dir) }
+	if command, err = buildCommand(dir); err != nil {
+		remove()
+		return "", "", nil, err
+	}
+	return command, dir, remove, nil
+}
+
 // build builds a program in dir, without cgo and without debug information, as releases are, and
 // returns its path.
 func build(dir, name, from string) (string, error) {

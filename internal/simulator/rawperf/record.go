@@ -70,6 +70,15 @@ type SampleID struct {
 // __perf_event__output_id_sample (kernel/events/core.c) does.
 func (f Format) Trailer(sampleType uint64, s SampleID) []byte {
 	w := f.buffer()
+	w.sampleID(sampleType, s)
+	if sampleType&WithIdentifier != 0 {
+		w.u64(s.ID)
+	}
+	return w.b
+}
+
+// sampleID appends what a sample and a trailer have in the same order.
+func (w *buffer) sampleID(sampleType uint64, s SampleID) {
 	if sampleType&WithTID != 0 {
 		w.u32(s.PID, s.TID)
 	}
@@ -85,10 +94,6 @@ func (f Format) Trailer(sampleType uint64, s SampleID) []byte {
 	if sampleType&WithCPU != 0 {
 		w.u32(s.CPU, 0)
 	}
-	if sampleType&WithIdentifier != 0 {
-		w.u64(s.ID)
-	}
-	return w.b
 }
 
 // Sample encodes the body of a SAMPLE, as far as it is made here: the fields of fixed
@@ -101,21 +106,7 @@ func (f Format) Sample(sampleType uint64, s SampleID, ip, period uint64, chain [
 	if sampleType&WithIP != 0 {
 		w.u64(ip)
 	}
-	if sampleType&WithTID != 0 {
-		w.u32(s.PID, s.TID)
-	}
-	if sampleType&WithTime != 0 {
-		w.u64(s.Time)
-	}
-	if sampleType&WithID != 0 {
-		w.u64(s.ID)
-	}
-	if sampleType&WithStreamID != 0 {
-		w.u64(s.ID)
-	}
-	if sampleType&WithCPU != 0 {
-		w.u32(s.CPU, 0)
-	}
+	w.sampleID(sampleType, s)
 	if sampleType&WithPeriod != 0 {
 		w.u64(period)
 	}
