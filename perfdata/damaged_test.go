@@ -623,20 +623,24 @@ func sameFromStreams(t *testing.T, m *mutant, want []Record, wantErr error) {
 	same("as a stream", got, err)
 }
 
+// opened returns a specimen's recording, and its records.
+func opened(t *testing.T, sp *specimen) (*Recording, []Record) {
+	t.Helper()
+	r := open(t, sp.data)
+	list, err := scan(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r, list
+}
+
 // TestFitOtherType: where two records run into one another, the header can have the type of one and
 // the size of the other. The content shows that this is no record.
 func TestFitOtherType(t *testing.T) {
 	other := map[RecordType]RecordType{RecordSample: RecordRead, RecordComm: RecordCgroup}
 	n := make(map[RecordType]int)
 	for _, sp := range specimens(t) {
-		r, err := New(sp.data)
-		if err != nil {
-			t.Fatal(err)
-		}
-		list, err := scan(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r, list := opened(t, sp)
 		for _, rec := range list {
 			typ, ok := other[rec.Type]
 			if !ok {
@@ -658,14 +662,7 @@ func TestFitOtherType(t *testing.T) {
 func TestDisguised(t *testing.T) {
 	n := make(map[RecordType]int)
 	for _, sp := range specimens(t) {
-		r, err := New(sp.data)
-		if err != nil {
-			t.Fatal(err)
-		}
-		list, err := scan(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r, list := opened(t, sp)
 		for _, rec := range list {
 			h := r.endian.header(rec.Raw)
 			var id SampleID

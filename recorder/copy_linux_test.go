@@ -22,7 +22,9 @@ import (
 // started returns a recorder of this machine, whose methods the test calls.
 func started(t *testing.T, opts Options) *Recorder {
 	t.Helper()
-	opts.Program = "textreplay test"
+	if opts.Program == "" {
+		opts.Program = "textreplay test"
+	}
 	r, err := Start(opts)
 	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) {
 		t.Skipf("this machine allows no recording: %v", err)

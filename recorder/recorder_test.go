@@ -30,16 +30,7 @@ import (
 // run records into dir while f runs.
 func run(t *testing.T, opts Options, f func()) Stats {
 	t.Helper()
-	if opts.Program == "" {
-		opts.Program = "textreplay test"
-	}
-	r, err := Start(opts)
-	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) {
-		t.Skipf("this machine allows no recording: %v", err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := started(t, opts)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {
@@ -219,13 +210,7 @@ func TestPieces(t *testing.T) {
 // TestKilled: what a killed recorder leaves has its records, its machine and its programs.
 func TestKilled(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "rec")
-	r, err := Start(Options{Dir: dir, Program: "textreplay test"})
-	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) {
-		t.Skipf("this machine allows no recording: %v", err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := started(t, Options{Dir: dir})
 	p := loadProgram(t, 7)
 	ctx, cancel := context.WithTimeout(t.Context(), 3*flushInterval)
 	defer cancel()
@@ -417,13 +402,7 @@ func TestRestart(t *testing.T) {
 // TestForgets: the recorder keeps nothing of programs that are gone.
 func TestForgets(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "rec")
-	r, err := Start(Options{Dir: dir, Program: "textreplay test"})
-	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) {
-		t.Skipf("this machine allows no recording: %v", err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := started(t, Options{Dir: dir})
 	defer r.Close()
 	before := len(r.fetched)
 	for range 50 {

@@ -11,7 +11,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -330,18 +329,9 @@ func TestStartDamaged(t *testing.T) {
 	}
 }
 
-// TestRealStart compares recordings with the real kernel's file. $TEXTREPLAY_VMLINUX is
-// the file of Linux 6.1.0-55-amd64; see TestRealTables.
+// TestRealStart compares recordings with the real kernel's file. See realVmlinux.
 func TestRealStart(t *testing.T) {
-	name := os.Getenv("TEXTREPLAY_VMLINUX")
-	if name == "" {
-		t.Skip("skipped: $TEXTREPLAY_VMLINUX does not name the kernel of the recordings")
-	}
-	f, err := os.Open(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
+	f := realVmlinux(t)
 	for _, rec := range []string{"x86_64/rich", "x86_64/uponline", "x86_64/modfull"} {
 		r := load(t, corpus.Large(t, rec))
 		tables, err := ReadTables(r, f)

@@ -154,10 +154,10 @@ func TestDamagedTables(t *testing.T) {
 	}
 }
 
-// TestRealTables compares what the bytes show with the tables of the real kernel, in
-// every change of a recording. $TEXTREPLAY_VMLINUX is the file that is unpacked from
-// Debian's vmlinuz-6.1.0-55-amd64; docs/mechanisms.md says how.
-func TestRealTables(t *testing.T) {
+// realVmlinux returns the file of the kernel of recordings, which $TEXTREPLAY_VMLINUX names: it is
+// unpacked from Debian's vmlinuz-6.1.0-55-amd64. docs/mechanisms.md says how.
+func realVmlinux(t *testing.T) *os.File {
+	t.Helper()
 	name := os.Getenv("TEXTREPLAY_VMLINUX")
 	if name == "" {
 		t.Skip("skipped: $TEXTREPLAY_VMLINUX does not name the kernel of the recordings")
@@ -166,7 +166,14 @@ func TestRealTables(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
+	t.Cleanup(func() { f.Close() })
+	return f
+}
+
+// TestRealTables compares what the bytes show with the tables of the real kernel, in
+// every change of a recording.
+func TestRealTables(t *testing.T) {
+	f := realVmlinux(t)
 	for _, rec := range []string{"x86_64/rich", "x86_64/storm"} {
 		r := load(t, corpus.Large(t, rec))
 		tables, err := ReadTables(r, f)

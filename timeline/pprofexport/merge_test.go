@@ -43,6 +43,12 @@ func merged(t *testing.T, profiles ...*profile.Profile) (*profile.Profile, error
 			return nil, err
 		}
 	}
+	return written(t, &m)
+}
+
+// written returns the profile that m writes.
+func written(t *testing.T, m *Merger) (*profile.Profile, error) {
+	t.Helper()
 	var b bytes.Buffer
 	if err := m.Write(&b); err != nil {
 		t.Fatal(err)
@@ -112,15 +118,8 @@ func mergedTapes(t *testing.T, opts Options, tapes ...*tape) (*profile.Profile, 
 			return nil, nil, err
 		}
 	}
-	var b bytes.Buffer
-	if err := m.Write(&b); err != nil {
-		t.Fatal(err)
-	}
-	p, err := profile.Parse(&b)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p, m.Stats(), p.CheckValid()
+	p, err := written(t, &m)
+	return p, m.Stats(), err
 }
 
 // TestMergeEvents: recordings of the same events are merged whichever of them had samples, and in

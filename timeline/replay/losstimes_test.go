@@ -52,11 +52,17 @@ func TestManyUnpaired(t *testing.T) {
 		b.losses = append(b.losses, Loss{From: 10 * i, To: 10*i + 2})
 		s.probes.loose = append(s.probes.loose, looseSample{time: 10*i + 5, previous: 10*i + 4, after: true})
 	}
+	coverPairsSoon(t, s, n)
+}
+
+// coverPairsSoon checks that coverPairs finds so many limits, in a few seconds.
+func coverPairsSoon(t *testing.T, s *scan, want int) {
+	t.Helper()
 	start := time.Now()
 	var c Coverage
 	s.coverPairs(&c)
-	if took := time.Since(start); len(c.Limits) != n || took > 5*time.Second {
-		t.Errorf("%d limits of %d, in %v", len(c.Limits), n, took)
+	if took := time.Since(start); len(c.Limits) != want || took > 5*time.Second {
+		t.Errorf("%d limits of %d, in %v", len(c.Limits), want, took)
 	}
 }
 
@@ -75,12 +81,7 @@ func TestManyUnpairedCPUs(t *testing.T) {
 			s.probes.loose = append(s.probes.loose, looseSample{time: 10*i + v[1], previous: 10*i + v[0], after: true, cpu: int64(i)})
 		}
 	}
-	start := time.Now()
-	var c Coverage
-	s.coverPairs(&c)
-	if took := time.Since(start); len(c.Limits) != cpus || took > 5*time.Second {
-		t.Errorf("%d limits of %d, in %v", len(c.Limits), cpus, took)
-	}
+	coverPairsSoon(t, s, cpus)
 }
 
 // TestManyListeners: as many events of a ring buffer as it has losses do not take the product of both

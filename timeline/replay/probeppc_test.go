@@ -111,17 +111,22 @@ func TestPPC64Probes(t *testing.T) {
 	}
 }
 
+// ppcChange begins a recording, in which the word at 0x1100 is changed until 500.
+func (t *tape) ppcChange() {
+	t.comm(10, 0, 0, 7, "perf-exec")
+	t.ticks(100, 100)
+	t.comm(10, 150, perfdata.MiscCommExec, 7, "true")
+	t.ticks(200, 400)
+	t.words(31, 480, ppcMap, ppcWriter+16, 0x77000, 0x8000, 0x1100, 0x60000000, ppcWritten, 0)
+	t.words(21, 500, ppcUnmap, ppcWriter+24, 0x77000, 0x8000, ppcWritten, 0)
+}
+
 // TestPPC64Map: the function that maps the alias is get_locked_pte, which was a macro before 7.2.
 func TestPPC64Map(t *testing.T) {
 	for _, function := range []string{"__get_locked_pte", "get_locked_pte", "another"} {
 		w := newPPCTape(t, [3]uint32{31, 29, 28}, "r31 at31 r29 r28", "r29 r28")
 		w.kallsyms = strings.Replace(w.kallsyms, "__get_locked_pte", function, 1)
-		w.comm(10, 0, 0, 7, "perf-exec")
-		w.ticks(100, 100)
-		w.comm(10, 150, perfdata.MiscCommExec, 7, "true")
-		w.ticks(200, 400)
-		w.words(31, 480, ppcMap, ppcWriter+16, 0x77000, 0x8000, 0x1100, 0x60000000, ppcWritten, 0)
-		w.words(21, 500, ppcUnmap, ppcWriter+24, 0x77000, 0x8000, ppcWritten, 0)
+		w.ppcChange()
 		w.ticks(600, 1000)
 		w.reading(160, 0, 0)
 		w.reading(950, 1, 0)
@@ -151,12 +156,7 @@ func TestPPC64Programs(t *testing.T) {
 		for at, to := range map[int64]int64{writes + 8: ppcMap, writes + 16: ppcUnmap, calls: writes, calls + 0x40: writes} {
 			binary.LittleEndian.PutUint32(w.text[at-tapeTextLo:], call(at, to))
 		}
-		w.comm(10, 0, 0, 7, "perf-exec")
-		w.ticks(100, 100)
-		w.comm(10, 150, perfdata.MiscCommExec, 7, "true")
-		w.ticks(200, 400)
-		w.words(31, 480, ppcMap, ppcWriter+16, 0x77000, 0x8000, 0x1100, 0x60000000, ppcWritten, 0)
-		w.words(21, 500, ppcUnmap, ppcWriter+24, 0x77000, 0x8000, ppcWritten, 0)
+		w.ppcChange()
 		w.words(31, 600, ppcMap, writes+12, 0x77000, 0x8000, 0, 0, 0, 0)
 		w.words(21, 610, ppcUnmap, writes+20, 0x77000, 0x8000, 0, 0)
 		w.ticks(700, 1000)

@@ -15,10 +15,8 @@ import (
 	"github.com/textreplay/textreplay/timeline"
 )
 
-// skipped returns a recording with a known poke, and a copy in which a record in the
-// middle has a damaged size. Other records follow, in later rounds.
-func skipped(t *testing.T, pipe bool) (whole, damaged []byte, at int) {
-	t.Helper()
+// ofRounds returns a tape of twelve rounds, which round ends, with a known poke.
+func ofRounds(t *testing.T, pipe bool, round func(w *tape, n uint64)) *tape {
 	w := newTape(t)
 	w.pipe = pipe
 	for n := range uint64(12) {
@@ -28,9 +26,16 @@ func skipped(t *testing.T, pipe bool) (whole, damaged []byte, at int) {
 			w.poke(10, from+550, 0x1100, "9090", "eb02")
 		}
 		w.ticks(from+600, from+900)
-		w.round()
+		round(w, n)
 	}
-	whole = w.bytes()
+	return w
+}
+
+// skipped returns a recording with a known poke, and a copy in which a record in the
+// middle has a damaged size. Other records follow, in later rounds.
+func skipped(t *testing.T, pipe bool) (whole, damaged []byte, at int) {
+	t.Helper()
+	whole = ofRounds(t, pipe, func(w *tape, _ uint64) { w.round() }).bytes()
 	rec, err := perfdata.New(whole)
 	if err != nil {
 		t.Fatal(err)
@@ -239,19 +244,11 @@ func TestNothing(t *testing.T) {
 func TestLongRound(t *testing.T) {
 	for _, pipe := range []bool{false, true} {
 		whole, _, _ := skipped(t, pipe)
-		w := newTape(t)
-		w.pipe = pipe
-		for n := range uint64(12) {
-			from := 1000 * (n + 1)
-			w.ticks(from, from+500)
-			if n == 1 {
-				w.poke(10, from+550, 0x1100, "9090", "eb02")
-			}
-			w.ticks(from+600, from+900)
+		w := ofRounds(t, pipe, func(w *tape, n uint64) {
 			w.begin()
 			round := binary.LittleEndian.AppendUint64(nil, 16<<48|uint64(perfdata.RecordFinishedRound))
 			w.must(w.w.WriteRecord(binary.LittleEndian.AppendUint64(round, 3*n)))
-		}
+		})
 		want, got := newTape(t).replayOf(whole), newTape(t).replayOf(w.bytes())
 		if got.Report.Damaged || got.Report.Clean != want.Report.Clean || got.Report.Horizon != want.Report.Horizon || knownOf(got.Image) != knownOf(want.Image) {
 			t.Errorf("pipe %v: damaged %v, clean %v, horizon %d, %d versions known; want clean %v, horizon %d, %d versions; %v", pipe,
