@@ -5,14 +5,17 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/textreplay/textreplay/internal/corpus"
+	"github.com/textreplay/textreplay/recorder/journal"
 	"github.com/textreplay/textreplay/timeline"
 	"github.com/textreplay/textreplay/timeline/mechanism"
+	"github.com/textreplay/textreplay/timeline/tables"
 )
 
 // docs lists README.md and all of docs.
@@ -62,6 +65,19 @@ func TestDocs(t *testing.T) {
 	}
 	if ran < 5 {
 		t.Errorf("only %d examples found", ran)
+	}
+}
+
+// TestVersionsListed: the docs have the versions of what is written.
+func TestVersionsListed(t *testing.T) {
+	texts := docs(t)
+	for name, want := range map[string]string{
+		"fleet.md":  fmt.Sprintf("has the version of the tables, now %d.", tables.Version),
+		"record.md": fmt.Sprintf("Readers refuse a higher version than %d;", journal.Version),
+	} {
+		if !strings.Contains(strings.Join(strings.Fields(texts[name]), " "), want) {
+			t.Errorf("%s does not say %q", name, want)
+		}
 	}
 }
 
