@@ -35,9 +35,10 @@ func (o *Options) check() error {
 	return nil
 }
 
-// Options say how to record. The zero value is right for most uses.
+// Options say how to record. Only Dir must be set: the zero values of all others are right for most uses.
 type Options struct {
-	// Dir is the directory to make. With MaxSize, the pieces are made in it.
+	// Dir is the directory to make, which must not exist. With MaxSize, the pieces are made in it, and
+	// it may exist.
 	Dir string
 	// Pages is the size of each CPU's ring buffer in pages, a power of two; 0 is
 	// DefaultPages, and at least 4 MB if probes record the changes of text. A loss makes a gap

@@ -82,8 +82,8 @@ func clock(id int32) uint64 {
 
 // Start opens the events and begins a recording. From its return on, everything is
 // recorded; [Recorder.Run] must be called soon, or the ring buffers fill up. If Start
-// fails it leaves nothing behind. Errors are those of perf_event_open(2), or
-// *[os.PathError] of the directory.
+// fails it leaves nothing behind. Errors wrap [ErrOptions], [ErrLocked], or those of
+// perf_event_open(2), or are *[os.PathError] of the directory.
 func Start(opts Options) (*Recorder, error) {
 	if err := opts.check(); err != nil {
 		return nil, err
@@ -352,8 +352,8 @@ func (r *Recorder) openRing(cpu int, waker *ring) (g *ring, err error) {
 	return g, nil
 }
 
-// Run records until ctx is done, and then returns nil. Every flushInterval it writes the
-// records that it has taken to the files, so that a killed recorder loses no more than that.
+// Run records until ctx is done, and then returns nil. Every 0.2 s it writes the records that
+// it has taken to the files, so that a killed recorder loses no more than those of that time.
 // Errors are those of writing the files and of epoll_wait(2). [Recorder.Close] must follow in
 // each case.
 func (r *Recorder) Run(ctx context.Context) error {

@@ -133,8 +133,8 @@ type Program struct {
 type Module struct {
 	Name    string
 	Addr    uint64
-	TextEnd uint64
-	End     uint64
+	TextEnd uint64 // at most End; Addr if nothing of it can be proven to be text
+	End     uint64 // of all that the list of modules says it has, which is an upper bound
 	Loaded  uint64 // time of module:module_load; 0: it was there before the recording
 	Freed   uint64 // time of module:module_free; 0: not recorded
 	Stayed  bool   // it is certain that it was there until Freed
@@ -324,7 +324,7 @@ func (b *Builder) AnnouncedEarly() { b.announcedEarly = true }
 // times.
 func (b *Builder) Text(lo, hi uint64) { b.textLo, b.textHi = lo, hi }
 
-// Module adds a module.
+// Module adds a module of perf's own list. Several may have one name, or one address.
 func (b *Builder) Module(m Module) { b.modules = append(b.modules, m) }
 
 // LaterModule adds a module of a list that was read later than perf's own. If the
@@ -356,7 +356,8 @@ type modulePlace struct {
 
 // ModulesListed takes a list of modules that was read at some time of [from, to].
 // listed reports whether the list has a module. A module that was added before and is
-// not in the list was unloaded before from.
+// not in the list was unloaded before from. Lists must come in the order of their times, each
+// before the modules that only it has ([Builder.LaterModule]).
 func (b *Builder) ModulesListed(from, to uint64, listed func(*Module) bool) {
 	for i := range b.modules {
 		m := &b.modules[i]

@@ -126,7 +126,7 @@ type Block struct {
 	NoTrap Validity
 }
 
-// Settled returns the time around t during which the block has these bytes and this
+// Settled returns the time around the asked one during which the block has these bytes and this
 // standing, and no CPU may meet a trap in their place: what both Validity and NoTrap
 // have. It is empty if a window is open.
 func (b *Block) Settled() Validity {

@@ -85,12 +85,12 @@ type Options struct {
 	SaveIndex    bool
 	MakeIndexDir bool
 	// Progress, if set, is called from time to time with the number of bytes read
-	// so far and the size of the recording.
+	// so far and the size of the recording, by one goroutine at a time.
 	Progress func(done, total int64)
 }
 
 // Replay is a recording and its image. It is safe for concurrent use, except
-// for Close.
+// for Close. Its fields, and what they point to, must not be changed.
 type Replay struct {
 	Recording *perfdata.Recording
 	Snapshot  *kcore.Snapshot // nil if the recording has none

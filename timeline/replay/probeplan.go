@@ -28,7 +28,7 @@ type ProbePlan struct {
 	Checks bool
 }
 
-// IsPart reports whether an event is hit by some of the changes only: by those of BPF
+// IsPart reports whether the event of this index in Events is hit by some of the changes only: by those of BPF
 // programs.
 func (p *ProbePlan) IsPart(event int) bool { return p.Definitions[event] == defineCopy }
 

@@ -75,7 +75,7 @@ type Report struct {
 	Warnings         []error
 }
 
-// Trust is the time over which all kernel text is known, except for places that
+// Trust is the time [From, To) over which all kernel text is known, except for places that
 // contradict themselves. It ends at the horizon or at the first gap in coverage. After
 // the gap, only text that changes again is known. From and To are 0 if there is no such
 // time.

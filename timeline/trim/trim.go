@@ -84,6 +84,9 @@ var ErrGuest = errors.New("trim: only the host's part of a recording can be cut 
 // From a damaged recording, records that cannot be read are left out, and a
 // record at the end shows the damage. So the new recording's answers are at
 // most unconfirmed, too.
+//
+// Errors are [ErrGuest], wrap [ErrHides], or are those of the recording and of the file system. No
+// directory is left then.
 func Write(dir string, r *replay.Replay, opts Options) (Result, error) {
 	if r.Report.Guest != 0 {
 		return Result{}, ErrGuest
