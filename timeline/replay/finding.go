@@ -199,9 +199,10 @@ type checker struct {
 	r        *Replay
 	alive    []*registered // by address
 	spoiled  map[*Coverage]intervals
-	maybe    map[uint64]bool // addresses that may have been registered before the recording
-	modules  []*timeline.Lifetime
-	programs map[uint32]uint64 // the programs that are loaded, and their load times
+	maybe    map[uint64]bool      // addresses that may have been registered before the recording
+	modules  []*timeline.Lifetime // their text, by address
+	reach    []uint64             // the greatest Hi of modules[:i+1]
+	programs map[uint32]uint64    // the programs that are loaded, and their load times
 	// pending are the functions, by the thread that registered them, whose program
 	// was not loaded yet.
 	pending map[uint32][]Finding
@@ -264,14 +265,30 @@ func (c *checker) start() {
 			c.modules = append(c.modules, l)
 		}
 	}
+	reach := uint64(0)
+	for _, l := range c.modules {
+		reach = max(reach, l.Hi)
+		c.reach = append(c.reach, reach)
+	}
 	for i, l := range c.modules {
-		for _, o := range c.modules[:i] {
-			if l.Lo < o.Hi && o.Lo < l.Hi && l.From < o.To && o.From < l.To {
+		for _, o := range c.modulesIn(l.Lo, l.Hi, i) {
+			if l.From < o.To && o.From < l.To {
 				c.add(Finding{Kind: ModulesOverlap, Time: max(l.From, o.From), Addr: max(l.Lo, o.Lo),
 					Len: min(l.Hi, o.Hi) - max(l.Lo, o.Lo), Name: l.Name, Other: o.Name, Since: o.From}, 0)
 			}
 		}
 	}
+}
+
+// modulesIn returns those of the first n modules whose text shares addresses with [lo, hi).
+func (c *checker) modulesIn(lo, hi uint64, n int) (out []*timeline.Lifetime) {
+	for i := sort.Search(n, func(i int) bool { return c.modules[i].Lo >= hi }) - 1; i >= 0 && c.reach[i] > lo; i-- {
+		if lo < c.modules[i].Hi {
+			out = append(out, c.modules[i])
+		}
+	}
+	slices.Reverse(out)
+	return out
 }
 
 // at returns the index of the first live range that ends after addr.
@@ -312,10 +329,9 @@ func (c *checker) symbol(t uint64, k *perfdata.KSymbol) {
 	if x.Hi <= x.Lo {
 		return // an interpreted program has no code
 	}
-	for _, m := range c.modules {
+	for _, m := range c.modulesIn(x.Lo, x.Hi, len(c.modules)) {
 		// If the symbol contradicts the module, the image ended the module at t.
-		there := m.From <= t && (t < m.To || t == m.To && m.Ended == timeline.ModuleContradicted)
-		if there && x.Lo < m.Hi && m.Lo < x.Hi {
+		if m.From <= t && (t < m.To || t == m.To && m.Ended == timeline.ModuleContradicted) {
 			f.Kind, f.Other, f.Since = BirthInModule, m.Name, m.From
 			c.add(f, m.From)
 		}

@@ -4,8 +4,6 @@
 package replay
 
 import (
-	"slices"
-
 	"github.com/textreplay/textreplay/kcore"
 	"github.com/textreplay/textreplay/timeline"
 )
@@ -118,17 +116,22 @@ func (r *Replay) tableSymbols(wants func(typ byte) bool, yield func(TableSymbol)
 func (r *Replay) ModulesAt(t uint64) []kcore.Module {
 	var out []kcore.Module
 	t = r.Image.At(t).Time() // MaxTime is in no lifetime
+	// There may be very many modules, also at one address.
+	listed, known, there := make(map[string]bool), make(map[modulePlace]bool), make(map[modulePlace]bool)
+	looked := make(map[uint64]bool)
 	add := func(list []kcore.Module, first bool) {
 		for _, m := range list {
-			known, there := false, false
-			for l := range r.Image.LifetimesAt(m.Addr) {
-				if l.IsModule() && l.Name == m.Name {
-					known, there = true, there || l.From <= t && t < l.To
+			if !looked[m.Addr] {
+				looked[m.Addr] = true
+				for l := range r.Image.LifetimesAt(m.Addr) {
+					if at := (modulePlace{l.Name, m.Addr}); l.IsModule() {
+						known[at], there[at] = true, there[at] || l.From <= t && t < l.To
+					}
 				}
 			}
 			// Without its address, only the module's name is known.
-			listed := slices.ContainsFunc(out, func(o kcore.Module) bool { return o.Name == m.Name })
-			if !listed && (there || first && !known) {
+			if at := (modulePlace{m.Name, m.Addr}); !listed[m.Name] && (there[at] || first && !known[at]) {
+				listed[m.Name] = true
 				out = append(out, m)
 			}
 		}

@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/textreplay/textreplay/kcore"
 	"github.com/textreplay/textreplay/perfdata"
 	"github.com/textreplay/textreplay/timeline"
 )
@@ -131,10 +130,13 @@ func (s *scan) noneStarted() bool {
 // were enabled. That shows if the first event of a copied module is a load, or that of
 // another module is a free.
 func (s *scan) moduleUnseen() bool {
+	copied := make(map[string]bool)
+	for _, m := range s.modules {
+		copied[m.Name] = true
+	}
 	for name, events := range s.moduleEvents {
 		first := slices.MinFunc(events, func(a, b moduleEvent) int { return cmp.Compare(a.time, b.time) })
-		copied := slices.ContainsFunc(s.modules, func(m kcore.Module) bool { return m.Name == name })
-		if copied == first.loaded {
+		if copied[name] == first.loaded {
 			return true
 		}
 	}
