@@ -710,6 +710,7 @@ func (s *scan) enterRun(r *item, x *chunk, data []byte, file int) bool {
 		return true
 	}
 	s.tasks.meet(r.tid, r.first)
+	s.waiter.meet(r.tid, r.first)
 	for kind, n := range r.kinds {
 		s.report.Pokes.count(timeline.PokeKind(kind), uint64(n))
 	}

@@ -147,7 +147,32 @@ func (s *scan) lowest() (lowest *ringBuffer) {
 
 // readyBy returns the earliest time by which the recording shows that perf had mapped the ring buffers
 // of all CPUs and copied kernel text, or MaxTime if nothing shows it.
-func (s *scan) readyBy() uint64 { return min(s.execed(), s.drained(), s.enabledAny()) }
+func (s *scan) readyBy() uint64 { return min(s.execed(), s.acted(), s.drained(), s.enabledAny()) }
+
+// A waiter is the process that executes perf's workload: it does nothing until perf starts it. Its
+// exec may have no record with a time. Events of single tasks have none (--per-thread), and a CPU
+// that perf does not record (-C) may have executed the workload.
+type waiter struct {
+	pid   uint32 // 0: perf listed none
+	acted uint64 // time of its first change of text, map or FORK; 0: none
+}
+
+// meet takes what a thread did at a time: a change of text, a map or a FORK. Of a thread that waits in
+// a system call, interrupts may make other records.
+func (w *waiter) meet(tid uint32, t uint64) {
+	if tid == w.pid && tid != 0 && t != 0 && (w.acted == 0 || t < w.acted) {
+		w.acted = t
+	}
+}
+
+// acted returns a time at which the workload ran, or MaxTime if no record shows one. perf lists the
+// process that waits after it has copied text. Of several one may be another perf's.
+func (s *scan) acted() uint64 {
+	if s.waiter.acted == 0 || len(s.perfExec) != 1 {
+		return timeline.MaxTime
+	}
+	return s.waiter.acted
+}
 
 // execed returns the latest time at which perf can have started its workload, or MaxTime if
 // no record shows it.

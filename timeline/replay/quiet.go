@@ -54,6 +54,7 @@ func (s *scan) task(rec *perfdata.Record) {
 		return
 	}
 	s.tasks.forked(&t)
+	s.waiter.meet(t.PTID, t.Time)
 	st := &s.start
 	earliest := func(at *uint64) {
 		if *at == 0 || t.Time < *at {

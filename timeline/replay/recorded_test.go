@@ -29,6 +29,25 @@ func TestRecorded(t *testing.T) {
 		"100..500 known 9090",
 		"500..1001 known eb02",
 		"1001.. unconfirmed beyond-horizon eb02")
+	// acts writes what a thread 7 does at 200. At 250 the place at 0x1100 becomes what the copy has.
+	acts := func(w *tape, act func(id perfdata.SampleID)) {
+		id := w.id(10, 200)
+		id.PID, id.TID = 7, 7
+		act(id)
+		w.poke(10, 250, 0x1100, "eb02", "9090")
+		w.ticks(300, 1000)
+	}
+	// The answers if the copy was made before 200, and if nothing says so.
+	actedBefore := textLines(
+		"0..100 unconfirmed outside-recording 9090",
+		"100..250 conflicting snapshot-mismatch 9090 eb02",
+		"250..1001 known 9090",
+		"1001.. unconfirmed beyond-horizon 9090")
+	actedSome := textLines(
+		"0..100 unconfirmed outside-recording eb02",
+		"100..250 known eb02",
+		"250..1001 known 9090",
+		"1001.. unconfirmed beyond-horizon 9090")
 	// Two CPUs' changes of a place, 20 ms apart, that fit if they are exchanged.
 	apart := func(w *tape, flags perfdata.AttrFlags, clock int32) {
 		for i := range w.events {
@@ -235,6 +254,56 @@ func TestRecorded(t *testing.T) {
 			"100..850 known eb02",
 			"850..1001 known 9090",
 			"1001.. unconfirmed beyond-horizon 9090")},
+		{"snapshot: a change by the workload comes after the copy", func(w *tape) {
+			w.copied = true
+			w.comm(10, 0, 0, 7, "perf-exec")
+			w.ticks(100, 100)
+			acts(w, func(id perfdata.SampleID) {
+				w.must(w.w.TextPoke(&perfdata.TextPoke{Addr: 0x1800, Old: []byte{0x90}, New: []byte{0xcc}, SampleID: id}))
+			})
+		}, actedBefore},
+		{"snapshot: a FORK by the workload comes after the copy", func(w *tape) {
+			w.copied = true
+			w.comm(10, 0, 0, 7, "perf-exec")
+			w.ticks(100, 100)
+			acts(w, func(id perfdata.SampleID) { w.fork(10, 200, 8, 7) })
+		}, actedBefore},
+		{"snapshot: a map of the workload comes after the copy", func(w *tape) {
+			w.copied = true
+			w.comm(10, 0, 0, 7, "perf-exec")
+			w.ticks(100, 100)
+			acts(w, func(id perfdata.SampleID) {
+				w.must(w.w.Mmap(perfdata.RecordMMAP2, perfdata.MiscUser, &perfdata.Mmap{PID: 7, TID: 7, Addr: 0x400000, Len: 0x1000, Filename: []byte("/bin/true"), SampleID: id}))
+			})
+		}, actedBefore},
+		{"snapshot: an interrupt may make other records while the workload waits", func(w *tape) {
+			w.copied = true
+			w.comm(10, 0, 0, 7, "perf-exec")
+			w.ticks(100, 100)
+			acts(w, func(id perfdata.SampleID) {
+				w.must(w.w.KSymbol(&perfdata.KSymbol{Addr: 0x9000, Len: 64, Kind: perfdata.KSymbolBPF, Flags: perfdata.KSymbolUnregister, Name: []byte("bpf_prog_1_f"), SampleID: id}))
+			})
+		}, actedSome},
+		{"snapshot: another task may act while the workload waits", func(w *tape) {
+			w.copied = true
+			w.comm(10, 0, 0, 8, "perf-exec")
+			w.ticks(100, 100)
+			acts(w, func(id perfdata.SampleID) { w.fork(10, 200, 9, 7) })
+		}, actedSome},
+		{"snapshot: what acts may be another perf's workload", func(w *tape) {
+			w.copied = true
+			w.comm(10, 0, 0, 8, "perf-exec")
+			w.comm(10, 0, 0, 7, "perf-exec")
+			w.ticks(100, 100)
+			acts(w, func(id perfdata.SampleID) { w.fork(10, 200, 9, 7) })
+		}, actedSome},
+		{"snapshot: a process that takes the workload's name later does not wait", func(w *tape) {
+			w.copied = true
+			named := w.id(10, 0)
+			w.must(w.w.Comm(0, &perfdata.Comm{PID: 7, TID: 7, Comm: []byte("perf-exec"), SampleID: named}))
+			w.ticks(100, 100)
+			acts(w, func(id perfdata.SampleID) { w.fork(10, 200, 8, 7) })
+		}, actedSome},
 		{"snapshot: without a workload, the time of the copy is unknown", func(w *tape) {
 			w.copied = true
 			w.ticks(100, 800)

@@ -99,6 +99,7 @@ func (s *scan) textPoke(rec *perfdata.Record) {
 // poke adds a poke to the image. The thread tid made it.
 func (s *scan) poke(from *ringBuffer, p *timeline.Poke, tid uint32) {
 	p.NotBefore = from.tasks.notBefore(p.Time)
+	s.waiter.meet(tid, p.Time)
 	kind := s.countPoke(p)
 	if s.keepPlaced && kind.InPlace() {
 		s.writers.pokes(tid)
@@ -322,6 +323,9 @@ func (s *scan) comm(rec *perfdata.Record) {
 	if c.Time == 0 {
 		if string(c.Comm) == "perf-exec" {
 			s.perfExec[c.PID] = true
+			if e.ch == nil { // perf lists it: the record is not the kernel's
+				s.waiter.pid = c.PID
+			}
 		}
 		return
 	}
@@ -349,6 +353,7 @@ func (s *scan) mmap(rec *perfdata.Record) {
 		return
 	}
 	if m.Time != 0 {
+		s.waiter.meet(m.PID, m.Time)
 		s.writesNone(rec, &m.SampleID)
 		return
 	}

@@ -73,7 +73,8 @@ type scan struct {
 
 	// The start of the recording: when perf copied text, and what it announced.
 	perfExec map[uint32]bool // pids of perf before its exec of the workload
-	ownCopy  bool            // the recording has the copy of text that perf made for it
+	waiter   waiter
+	ownCopy  bool // the recording has the copy of text that perf made for it
 	execs    []exec
 	start    start
 	loads    []bpfEvent
