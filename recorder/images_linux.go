@@ -20,6 +20,11 @@ import (
 // the code from memory when a poke makes a place branch to the trampoline, or when the thread that
 // makes it has made a poke: by then the kernel has written all of it (bpf_trampoline_update() of
 // kernel/bpf/trampoline.c).
+//
+// Kernels that record no pokes have samples of probes instead. Some of them are of the writing of the
+// trampoline itself, and the recorder does not know which. So it reads the trampoline again when its
+// thread has changed something again, and the reader of the recording takes a copy that was made after a
+// change of kernel text.
 
 // imagePrefix begins the names of the BPF images that are read. The code of a dispatcher
 // changes without a record, so a read of it would prove nothing.
@@ -38,7 +43,17 @@ type image struct {
 	time uint64 // of its symbol
 	tid  uint32 // the thread that writes its code
 	done bool   // it is among the births
+	// Where changes are samples: whether it was to be read, and how many times its code was read.
+	tried bool
+	reads int
 }
+
+// Where changes are samples, the code of a trampoline is read up to maxReads times, for changes up to
+// readAgain (ns) behind its symbol. A thread makes the function call its trampoline at once.
+const (
+	maxReads  = 16
+	readAgain = 10e9
+)
 
 // keptPokes is the number of threads at which images.pokes is emptied. The pokes are kept beyond
 // a round: the records of one CPU are taken after those of another, so that a poke may be taken
@@ -93,17 +108,7 @@ func (m *images) poke(raw []byte, tid uint32, time uint64) {
 	if len(raw) < 20 {
 		return
 	}
-	if len(m.pokes) >= keptPokes || m.pokes == nil {
-		m.pokes = make(map[uint32]uint64)
-	}
-	m.pokes[tid] = max(m.pokes[tid], time)
-	for addr, x := range m.unread {
-		if x.tid == tid && tid != 0 && x.time <= time && !x.done {
-			x.done = true
-			m.unread[addr] = x
-			m.births = append(m.births, addr)
-		}
-	}
+	m.changed(tid, time)
 	const branchLen = 5 // CALL rel32, JMP rel32
 	if len(m.unread) == 0 || order.Uint16(raw[18:]) != branchLen {
 		return
@@ -118,6 +123,25 @@ func (m *images) poke(raw []byte, tid uint32, time uint64) {
 	}
 }
 
+// changed takes a change of text by a thread, made at a time (ns), which may show that its
+// trampolines are complete.
+func (m *images) changed(tid uint32, time uint64) {
+	if len(m.pokes) >= keptPokes || m.pokes == nil {
+		m.pokes = make(map[uint32]uint64)
+	}
+	m.pokes[tid] = max(m.pokes[tid], time)
+	for addr, x := range m.unread {
+		switch {
+		case x.tried && x.time+readAgain < time:
+			delete(m.unread, addr)
+		case x.tid == tid && tid != 0 && x.time <= time && !x.done:
+			x.done = true
+			m.unread[addr] = x
+			m.births = append(m.births, addr)
+		}
+	}
+}
+
 // readImages reads the code of the trampolines that is complete now.
 func (r *Recorder) readImages() error {
 	births := r.images.births
@@ -128,35 +152,46 @@ func (r *Recorder) readImages() error {
 			continue // two places branch to it, or it is gone
 		}
 		delete(r.images.unread, addr)
-		r.stats.Images++
-		if err := r.readImage(addr, x.len); err != nil {
+		if !x.tried {
+			r.stats.Images++
+		}
+		read, err := r.readImage(addr, x.len)
+		if err != nil {
 			return err
+		}
+		x.tried, x.done = true, false
+		if read {
+			if x.reads++; x.reads == 1 {
+				r.stats.ImagesRead++
+			}
+		}
+		if !emitsPokes() && x.reads < maxReads {
+			r.images.unread[addr] = x
 		}
 	}
 	return nil
 }
 
-// readImage reads the code of a trampoline into the journal.
-func (r *Recorder) readImage(addr, n uint64) error {
+// readImage reads the code of a trampoline into the journal. It reports whether it could.
+func (r *Recorder) readImage(addr, n uint64) (read bool, err error) {
 	if r.mem == nil || n == 0 || n > maxImage {
-		return nil
+		return false, nil
 	}
 	code := make([]byte, n)
 	b := journal.Bytes{Addr: journal.Addr(addr), From: now()}
-	err := r.mem.read(code, addr)
+	err = r.mem.read(code, addr)
 	b.To = now()
 	if err != nil {
-		return nil // it is gone, or kcore does not show its address: its bytes are unknown
+		return false, nil // it is gone, or kcore does not show its address: its bytes are unknown
 	}
 	// After the code are older contents of the memory.
-	end, ok := patching.CodeEnd(code, addr)
+	end, ok := patching.CodeEnd(r.mem.machine, code)
 	if !ok {
-		return nil
+		return false, nil
 	}
 	b.Data = code[:end]
-	r.stats.ImagesRead++
 	r.size += int64(2 * end)
-	return journal.Append(r.journal, &journal.Entry{Bytes: &b})
+	return true, journal.Append(r.journal, &journal.Entry{Bytes: &b})
 }
 
 // maxImage is more bytes than the code of any trampoline has: the symbol says one page.
@@ -185,8 +220,12 @@ func (r *Recorder) readListed(dir string) error {
 		}
 		delete(r.images.unread, addr)
 		r.stats.Images++
-		if err := r.readImage(addr, uint64(os.Getpagesize())); err != nil {
+		read, err := r.readImage(addr, uint64(os.Getpagesize()))
+		if err != nil {
 			return err
+		}
+		if read {
+			r.stats.ImagesRead++
 		}
 	}
 	return lines.Err()

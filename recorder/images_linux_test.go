@@ -71,7 +71,27 @@ func TestImages(t *testing.T) {
 			t.Errorf("%s: %#x, want %#x", tt.name, m.births, tt.want)
 		}
 	}
-	var m images
+	m := images{unread: make(map[uint64]image)}
+	m.symbol(born, 7, 200)
+	m.changed(8, 300)
+	m.changed(7, 190)
+	if len(m.births) != 0 {
+		t.Errorf("%#x: read before its thread changed text", m.births)
+	}
+	m.changed(7, 210) // a sample of a probe
+	m.changed(7, 220) // of the same round
+	if !slices.Equal(m.births, []uint64{at}) {
+		t.Errorf("%#x: want %#x once", m.births, uint64(at))
+	}
+	m.unread[at] = image{time: 200, tid: 7, tried: true}
+	if m.changed(7, 200+readAgain); len(m.births) != 2 {
+		t.Errorf("%#x: want it again", m.births)
+	}
+	m.unread[at] = image{time: 200, tid: 7, tried: true}
+	if m.changed(8, 201+readAgain); len(m.births) != 2 || len(m.unread) != 0 {
+		t.Errorf("%#x, %v: it is looked at for ever", m.births, m.unread)
+	}
+	m = images{}
 	for tid := range uint32(3 * keptPokes) {
 		m.poke(pokeRecord(tid+1, 300, place, other), tid+1, 300)
 	}

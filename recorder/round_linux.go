@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -111,13 +112,16 @@ func (r *Recorder) look(g *ring, raw []byte) {
 	case perfdata.RecordSample:
 		// u64 identifier, then TID, TIME, CPU, PERIOD, RAW
 		if len(raw) >= 48 {
-			g.last = max(g.last, order.Uint64(raw[24:]))
+			tid, time = order.Uint32(raw[20:]), order.Uint64(raw[24:])
+			g.last = max(g.last, time)
 			switch p := r.pointOf(g, order.Uint64(raw[8:])); {
 			case p == nil:
 			case p.name == "module:module_load":
 				r.copy() // the module's text, before it changes
 			case p.name == hotplugPoint && len(raw) > sampleRaw:
-				r.step(p, raw[sampleRaw:], order.Uint64(raw[24:]))
+				r.step(p, raw[sampleRaw:], time)
+			case strings.HasPrefix(p.name, probeGroup+":"):
+				r.images.changed(tid, time)
 			}
 		}
 	}

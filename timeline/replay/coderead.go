@@ -51,8 +51,12 @@ type imageLog struct {
 type imageBirth struct {
 	time    uint64 // 0: it was announced
 	name    string
-	written uint64 // time of a later poke of the thread that made it; 0: none
+	tid     uint32 // the thread that made it; 0: unknown
+	written uint64 // time of a later poke of that thread; 0: none
 }
+
+// An imageKey is an image: its address and its birth.
+type imageKey struct{ addr, born uint64 }
 
 // newCodeReads returns what is to be found out about the images that the journal has; nil if
 // it has none.
@@ -85,7 +89,7 @@ func (c *codeReads) poke(p *timeline.Poke, tid uint32) {
 // symbol notes the birth of an image, which the thread tid made.
 func (c *codeReads) symbol(e *timeline.SymbolEvent, tid uint32) {
 	if l := c.of[e.Addr]; l != nil && !e.Unregister {
-		x := &imageBirth{time: e.Time, name: e.Name}
+		x := &imageBirth{time: e.Time, name: e.Name, tid: tid}
 		l.born = append(l.born, x)
 		if tid != 0 && e.Time != 0 {
 			if c.waiting[tid] == nil {
@@ -105,9 +109,12 @@ func (c *codeReads) symbol(e *timeline.SymbolEvent, tid uint32) {
 // other poke between the symbol and the end of the code, so any later poke of that thread
 // shows it too. From then on the code changes with text pokes only, until it is unregistered:
 // since Linux 5.12 each change of what is attached makes a new trampoline.
+//
+// Where probes record the changes, those of kernel text count: the thread writes the trampoline by the
+// same functions.
 func (s *scan) addCodeReads(k *kcore.Kallsyms, snap *kcore.Snapshot) {
 	c := s.codeReads
-	if c == nil || !s.arch.readsTrampolines() || s.report.Kernel == "" || !patching.Since(s.report.Kernel, 5, 12) {
+	if c == nil || !s.arch.readsTrampolines() && !s.arch.probedARM64() || s.report.Kernel == "" || !patching.Since(s.report.Kernel, 5, 12) {
 		return
 	}
 	listed := make(map[uint64]string)
@@ -121,6 +128,7 @@ func (s *scan) addCodeReads(k *kcore.Kallsyms, snap *kcore.Snapshot) {
 	}
 	births := intervalsOf(s.report.Coverage.KSymbols.Limits)
 	var inCopy map[uint64]bool // where branches of the copy lead
+	read := make(map[imageKey]bool)
 	for _, b := range c.reads {
 		addr := uint64(b.Addr)
 		l := of[addr]
@@ -135,7 +143,7 @@ func (s *scan) addCodeReads(k *kcore.Kallsyms, snap *kcore.Snapshot) {
 			continue
 		}
 		from := timeline.MaxTime
-		if t := last.written; t != 0 && t <= b.From {
+		if t := cmp.Or(last.written, s.probes.textChange(last.tid, last.time)); t != 0 && t <= b.From {
 			from = t
 		}
 		if i, _ := slices.BinarySearch(l.leads, last.time); i < len(l.leads) && l.leads[i] <= b.From {
@@ -152,11 +160,26 @@ func (s *scan) addCodeReads(k *kcore.Kallsyms, snap *kcore.Snapshot) {
 		if from == timeline.MaxTime || births.meet(from, timeline.Later(b.To, 1)) {
 			continue // it may have been half written, or another one's
 		}
-		if n, ok := patching.CodeEnd(b.Data, addr); ok {
+		if n, ok := patching.CodeEnd(s.arch.machine, b.Data); ok && !read[imageKey{addr, last.time}] {
+			read[imageKey{addr, last.time}] = true // later reads of it say nothing new
 			s.b.CodeRead(timeline.CodeRead{Addr: addr, Data: b.Data[:n], From: from, To: b.To})
 			s.report.BPF.ImagesWithBytes++
 		}
 	}
+}
+
+// textChange returns when a thread ended the first change of kernel text that it began after t, 0 if
+// it made none that is known, or if tid is 0.
+func (p *probeLog) textChange(tid uint32, t uint64) uint64 {
+	if p == nil || tid == 0 || t == 0 {
+		return 0
+	}
+	changes := p.textChanges[tid]
+	i, _ := slices.BinarySearchFunc(changes, timeline.Later(t, 1), func(x timeline.Interval, t uint64) int { return cmp.Compare(x.From, t) })
+	if i == len(changes) {
+		return 0
+	}
+	return changes[i].To
 }
 
 // leadInCopy returns the addresses of images to which a function of the kernel or of a module begins, in

@@ -97,8 +97,8 @@ func (s *scan) facts(r *Replay, opts Options) error {
 		s.addListed(k)
 	}
 	bare := s.addPrograms(s.announcedBy(copied), s.mayBeLater())
+	s.addWritten(bare) // first: it knows the code from an earlier time on
 	s.addCodeReads(k, r.Snapshot)
-	s.addWritten(bare)
 	if opts.Vmlinux != "" {
 		if err := s.addVmlinux(opts.Vmlinux, lo); err != nil {
 			return err

@@ -132,10 +132,13 @@ type probeLog struct {
 	disarmed  []timeline.Interval // when probes were disarmed
 	fixmaps   int                 // of other users of the fixmap
 	copies    []probeCopied       // arm64: what __text_poke wrote
-	bad       string
-	readings  []probeReading
-	sources   []probeReading // as the files have them
-	accounted bool           // all hits before the events were enabled are perf's own
+	// textChanges are the known changes of core kernel text, by thread and in the order of time, if the
+	// journal has the code of BPF images.
+	textChanges map[uint32][]timeline.Interval
+	bad         string
+	readings    []probeReading
+	sources     []probeReading // as the files have them
+	accounted   bool           // all hits before the events were enabled are perf's own
 }
 
 // A probeOther is a call of powerpc's get_locked_pte for the address space mm, which
@@ -266,6 +269,7 @@ func (s *scan) addProbed() {
 	}
 	s.sortSlotPages()
 	newest := make(map[uint32]*probeWrite) // of each thread
+	p.textChanges = make(map[uint32][]timeline.Interval)
 	for i := range p.writes {
 		w := &p.writes[i]
 		if w.isOther(indices) {
@@ -281,6 +285,9 @@ func (s *scan) addProbed() {
 		if w.known() {
 			poke := w.poke()
 			s.addEnclosed(&poke)
+			if s.codeReads != nil && lo <= w.addr && w.addr < hi {
+				p.textChanges[w.tid] = append(p.textChanges[w.tid], timeline.Interval{From: w.began, To: w.ended})
+			}
 			before := newest[w.tid]
 			if before != nil && (before.addr < lo || before.addr >= hi) && p.writer.fillsSlot(before, w) && !s.isRegistered(before.addr, before.began) {
 				s.b.Symbol(timeline.SymbolEvent{Time: before.began, Addr: before.addr, Len: p.writer.slotLen(before), Kind: timeline.SymbolOutOfLine,
@@ -294,6 +301,9 @@ func (s *scan) addProbed() {
 			p.undecoded++
 		}
 		s.coverUndecoded(w, lo, hi)
+	}
+	for _, changes := range p.textChanges {
+		slices.SortFunc(changes, func(a, b timeline.Interval) int { return cmp.Compare(a.From, b.From) })
 	}
 	for _, o := range p.others {
 		if p.mms[o.mm] && !p.writer.writesPrograms(o.lr, 0) {

@@ -201,3 +201,80 @@ func TestProbeSlotsListed(t *testing.T) {
 		}
 	}
 }
+
+// TestProbedCodeReads: the code of a BPF trampoline, which the journal has, is known when its thread has
+// changed kernel text. The trampoline's symbol comes at 300.
+func TestProbedCodeReads(t *testing.T) {
+	const (
+		image = 0x9000
+		code  = "1f2003d5c0035fd600000000" // NOP; RET; behind it
+		first = `{"copy":{"dir":"kcore_dir","from":160,"to":180,"read":[{"lo":"0x1000","hi":"0x2000"}]}}; `
+		end   = `{"end":{"time":1000}}`
+		ready = `{"ready":{"time":150}}; `
+	)
+	read := func(from, to int, data string) string {
+		return fmt.Sprintf(`{"bytes":{"addr":"0x9000","from":%d,"to":%d,"data":"%s"}}; `, from, to, data)
+	}
+	readings := func(hits uint64) string {
+		return counters(95, 100, 1, 7, 0) + ready + first + counters(950, 955, 1, 7+hits, 0)
+	}
+	born := func(w *tape, time uint64, tid uint32) {
+		id := w.id(10, time)
+		id.TID = tid
+		w.must(w.w.KSymbol(&perfdata.KSymbol{Addr: image, Len: 0x1000, Kind: perfdata.KSymbolBPF, Name: []byte("bpf_trampoline_7"), SampleID: id}))
+	}
+	text := func(w *tape) { w.change(21, 480, 500, 0x1100, wordNOP, wordB) }
+	usual := func(w *tape) { born(w, 300, 1); text(w) }
+	unknown := textLines("0..300 unmapped", "300.. unknown bpf-trampoline")
+	for _, tt := range []struct {
+		name    string
+		tape    func(w *tape)
+		journal string
+		at      uint64
+		want    string // of four bytes
+	}{
+		{"from the change on", usual, readings(2) + read(600, 610, code), image, textLines(
+			"0..300 unmapped", "300..500 unknown bpf-trampoline", "500..950 known 1f2003d5", "950.. unconfirmed probe-unchecked 1f2003d5")},
+		{"the first read after it counts", usual, readings(2) + read(350, 360, wordB+code) + read(600, 610, code) + read(700, 710, code), image + 4, textLines(
+			"0..300 unmapped", "300..500 unknown bpf-trampoline", "500..950 known c0035fd6", "950.. unconfirmed probe-unchecked c0035fd6")},
+		{"not behind its last instruction", usual, readings(2) + read(600, 610, code), image + 8, unknown},
+		{"not if it was read before the change ended", usual, readings(2) + read(490, 510, code), image, unknown},
+		{"not if another thread changed text", func(w *tape) { born(w, 300, 2); text(w) }, readings(2) + read(600, 610, code), image, unknown},
+		{"not if no thread is known", func(w *tape) { born(w, 300, 0); text(w) }, readings(2) + read(600, 610, code), image, unknown},
+		{"not if the change came first", func(w *tape) {
+			text(w)
+			born(w, 520, 1)
+		}, readings(2) + read(600, 610, code), image, textLines("0..520 unmapped", "520.. unknown bpf-trampoline")},
+		{"not if it had begun", func(w *tape) {
+			w.before(21, 290, 0x1100, wordNOP)
+			born(w, 300, 1)
+			w.after(21, 310, lrUnmap, wordB)
+		}, readings(2) + read(600, 610, code), image, unknown},
+		{"a change of other code may be of the trampoline itself", func(w *tape) {
+			w.change(21, 250, 260, 0x1100, wordNOP, wordB)
+			born(w, 300, 1)
+			w.change(21, 480, 500, 0xa000, wordNOP, wordB)
+		}, readings(4) + read(600, 610, code), image, unknown},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newProbeTape(t)
+			w.cmdline = "textreplay record"
+			for i := range w.events {
+				w.events[i].attr.Flags &^= perfdata.FlagDisabled
+			}
+			w.tick(10, 110)
+			w.tick(11, 120)
+			w.round()
+			tt.tape(w)
+			w.tick(10, 900)
+			w.round()
+			r := journaled(t, w, tt.journal+end, nil)
+			if n, want := r.Report.BPF.ImagesWithBytes, strings.Count(tt.want, "500 unknown"); n > 1 || n < want {
+				t.Errorf("%d images with bytes", n)
+			}
+			if d := cmp.Diff(tt.want, r.Image.Dump(tt.at, 4)); d != "" {
+				t.Errorf("(-want +got):\n%s%v\n%v", d, r.Report.Warnings, r.Report.Trusted.Because)
+			}
+		})
+	}
+}
