@@ -35,7 +35,12 @@ type Kernel struct {
 	CPUs   int
 	// Without are fields that records do not have.
 	Without perfdata.SampleType
+	// NoExec is set if there is no record of the workload's exec.
+	NoExec bool
 }
+
+// Workload is the process that executes the workload.
+const Workload = 100
 
 // A ByteOrder is binary.LittleEndian or binary.BigEndian.
 type ByteOrder interface {
@@ -84,12 +89,14 @@ func (k *Kernel) Record(dir string) (*Recorder, error) {
 	cpus := k.Order.AppendUint32(nil, uint32(k.CPUs))
 	w.WriteFeature(perfdata.FeatureNRCPUs, k.Order.AppendUint32(cpus, uint32(k.CPUs)))
 	w.IDIndex(&index)
-	const pid = 100 // of the workload, before its exec still perf's child
+	const pid = Workload // before its exec still perf's child
 	w.Comm(0, &perfdata.Comm{PID: pid, TID: pid, Comm: []byte("perf-exec"), SampleID: perfdata.SampleID{Event: r.event}})
 	for cpu := range uint32(k.CPUs) {
 		w.Comm(0, &perfdata.Comm{PID: cpu, TID: cpu, Comm: []byte("swapper"), SampleID: r.ID(Start, cpu, cpu)})
 	}
-	w.Comm(perfdata.MiscCommExec, &perfdata.Comm{PID: pid, TID: pid, Comm: []byte("patcher"), SampleID: r.ID(Copied, 0, pid)})
+	if !k.NoExec {
+		w.Comm(perfdata.MiscCommExec, &perfdata.Comm{PID: pid, TID: pid, Comm: []byte("patcher"), SampleID: r.ID(Copied, 0, pid)})
+	}
 	return r, errors.Join(k.writeKCore(filepath.Join(dir, "kcore_dir")), w.FinishedRound())
 }
 

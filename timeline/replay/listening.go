@@ -247,6 +247,13 @@ func (s *scan) copyMoved() bool {
 	return started != nil && s.report.First > timeline.Later(started.ClockNS, longestOpening)
 }
 
+// ShowsCopy reports whether nothing but a change, a map or a FORK with this trailer shows when perf had
+// made the copy of kernel text (rule snapshot).
+func (r *Replay) ShowsCopy(id *perfdata.SampleID) bool {
+	s := r.scanned()
+	return id.Time != 0 && id.PID == s.waiter.pid && id.Time == s.acted() && id.Time == s.readyBy()
+}
+
 // drained returns a time by which perf had drained the ring buffers for the first
 // time: the newest time of the first round that follows another. It returns MaxTime
 // if the recording does not show one.

@@ -270,7 +270,7 @@ func (c *cut) choosePagesOf(p *perfdata.TextPoke, seen map[string]bool) {
 			c.ops[s.Ops] = true
 		}
 	}
-	if len(c.opts.Ranges) == 0 {
+	if len(c.opts.Ranges) == 0 || c.r.ShowsCopy(&p.SampleID) {
 		for a := range pagesOf(p.Addr, changed(p)) {
 			if c.inSnapshot(a) {
 				c.pages[a] = true
@@ -326,6 +326,9 @@ func (c *cut) keepsPoke(p *perfdata.TextPoke) bool {
 func (c *cut) keeps(rec *perfdata.Record, id *perfdata.SampleID, unread error) (bool, error) {
 	if rec.Type >= firstOfTool {
 		return c.keepsOfTool(rec)
+	}
+	if isMap := rec.Type == perfdata.RecordMMAP || rec.Type == perfdata.RecordMMAP2; isMap && unread == nil && c.r.ShowsCopy(id) {
+		return id.Time < c.opts.To, nil
 	}
 	hotplug, hasGuests := c.r.ShowsHotplug(rec), len(c.r.Report.Guests) > 0
 	keep, decided := c.byType(rec)

@@ -760,6 +760,44 @@ func TestWidePoke(t *testing.T) {
 	claims(t, part, whole, whole.Report.Horizon)
 }
 
+// TestFirstAct: what alone shows when perf had made the copy of text is kept, also of another page.
+func TestFirstAct(t *testing.T) {
+	for name, act := range map[string]func(w *genperf.Recorder, id perfdata.SampleID) error{
+		"a change": func(w *genperf.Recorder, id perfdata.SampleID) error {
+			return w.TextPoke(&perfdata.TextPoke{Addr: genperf.TextAddr + 4096, Old: []byte{0x90}, New: []byte{0xcc}, SampleID: id})
+		},
+		"a map": func(w *genperf.Recorder, id perfdata.SampleID) error {
+			return w.Mmap(perfdata.RecordMMAP2, perfdata.MiscUser, &perfdata.Mmap{PID: id.PID, TID: id.TID, Addr: 0x400000, Len: 4096, Filename: []byte("/bin/true"), SampleID: id})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := &genperf.Kernel{Machine: elf.EM_X86_64, Arch: "x86_64", Release: "6.1.0", Order: binary.LittleEndian, Addr: genperf.TextAddr, NoExec: true,
+				Text: bytes.Repeat([]byte{0x90}, 8192), CPUs: 1, Symbols: []kcore.ELFSymbol{{Name: "f", Addr: genperf.TextAddr}, {Name: "end", Addr: genperf.TextAddr + 8191}}}
+			path := filepath.Join(t.TempDir(), "rec.data")
+			w, err := k.Record(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = errors.Join(
+				act(w, w.ID(2e9, 0, genperf.Workload)),
+				w.TextPoke(&perfdata.TextPoke{Addr: genperf.TextAddr + 16, Old: []byte{0xeb, 2}, New: []byte{0x90, 0x90}, SampleID: w.ID(3e9, 0, 7)}),
+				w.End(9e9))
+			if err != nil {
+				t.Fatal(err)
+			}
+			whole := open(t, path)
+			part, _ := cut(t, whole, trim.Options{Ranges: []timeline.Range{{Lo: genperf.TextAddr, Hi: genperf.TextAddr + 4096}}})
+			var b [2]byte
+			for which, r := range map[string]*replay.Replay{"whole": whole, "cut": part} {
+				if got := r.Image.At(25e8).Read(genperf.TextAddr+16, b[:]).Standing; got != timeline.Conflicting {
+					t.Errorf("%s: %v", which, got)
+				}
+			}
+			claims(t, part, whole, whole.Report.Horizon)
+		})
+	}
+}
+
 // TestPrograms: of programs that were loaded after the window the infos are
 // dropped, so that the cut recording does not seem to have lost their loads.
 func TestPrograms(t *testing.T) {
