@@ -332,11 +332,11 @@ func (b *Builder) edit(s *site, i uint32, old, new []byte) uint32 {
 		}
 	}
 	n := uint32(len(b.edits))
-	e := edit{old: b.intern(s, old), olen: uint16(len(old)), nlen: uint16(len(new)), site: i, next: n, oldWord: oldWord, newWord: newWord}
+	e := edit{old: b.intern(s, old, oldWord), olen: uint16(len(old)), nlen: uint16(len(new)), site: i, next: n, oldWord: oldWord, newWord: newWord}
 	if string(old) == string(new) {
 		e.new = e.old
 	} else {
-		e.new = b.intern(s, new)
+		e.new = b.intern(s, new, newWord)
 	}
 	if s.pokes > 0 {
 		e.next = b.edits[s.edit].next
@@ -348,19 +348,19 @@ func (b *Builder) edit(s *site, i uint32, old, new []byte) uint32 {
 	return n
 }
 
-// intern returns the arena offset of data, a content of site s. It adds data if the
-// site's edits do not have it.
-func (b *Builder) intern(s *site, data []byte) uint32 {
+// intern returns the arena offset of data, a content of site s that begins with these eight bytes. It
+// adds data if the site's edits do not have it.
+func (b *Builder) intern(s *site, data []byte, begin uint64) uint32 {
 	if len(data) == 0 {
 		return 0
 	}
-	if s.pokes > 0 {
+	if s.pokes > 0 { // the arena is not looked at where the first bytes, which are in the edits, say enough
 		for k, depth := s.edit, 0; depth < internDepth; depth++ {
 			e := &b.edits[k]
-			if int(e.olen) == len(data) && string(b.arena[e.old:][:e.olen]) == string(data) {
+			if e.oldWord == begin && b.has(e.old, e.olen, data) {
 				return e.old
 			}
-			if int(e.nlen) == len(data) && string(b.arena[e.new:][:e.nlen]) == string(data) {
+			if e.newWord == begin && b.has(e.new, e.nlen, data) {
 				return e.new
 			}
 			if k = e.next; k == s.edit {
@@ -371,4 +371,9 @@ func (b *Builder) intern(s *site, data []byte) uint32 {
 	off := uint32(len(b.arena))
 	b.arena = append(b.arena, data...)
 	return off
+}
+
+// has reports whether n bytes of the arena, of which the first eight are those of data, are data.
+func (b *Builder) has(off uint32, n uint16, data []byte) bool {
+	return int(n) == len(data) && (len(data) <= 8 || string(b.arena[off:][:n]) == string(data))
 }
