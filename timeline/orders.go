@@ -85,7 +85,7 @@ func (d *build) findOrders() []*orderSet {
 		for _, v := range lost.outside(first, last) {
 			o := &ordering{orderSet: orderSet{lo: c.lo, hi: c.hi, from: v.From, to: v.To}, apart: d.apart(), differ: d.clocksDiffer(), budget: min(budget, mostStates)}
 			if o.take(records, patches) && o.takePrograms(programs, patches) && o.mayCross() && o.search() {
-				all = append(all, &o.orderSet)
+				all = append(all, o.result())
 			}
 			budget -= len(o.outcomes)
 		}
@@ -93,6 +93,12 @@ func (d *build) findOrders() []*orderSet {
 	all = append(all, d.findTextOrders(lost, &budget)...)
 	slices.SortStableFunc(all, func(a, b *orderSet) int { return cmp.Compare(a.lo, b.lo) })
 	return all
+}
+
+// result returns what the orders say, without what it took to find them: there may be a million sets.
+func (o *ordering) result() *orderSet {
+	s := o.orderSet
+	return &s
 }
 
 // otherFacts returns where code is text, or more than pokes, births, deaths and the code of programs can prove what is

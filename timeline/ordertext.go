@@ -120,7 +120,7 @@ func (c *cluster) textOrders(d *build, v Interval, records []orderedRecord, patc
 			}
 		}
 		if o.take(slices.SortedFunc(slices.Values(records[:n]), orderedRecord.inLanes), patches) && o.bound(next) && o.search() {
-			all = append(all, &o.orderSet)
+			all = append(all, o.result())
 			m = m.after(&o.orderSet)
 			o.leaveOut(whole, patches)
 		} else {
