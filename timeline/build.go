@@ -96,10 +96,12 @@ type build struct {
 	lifetimes livesByPlace // of all code that comes and goes
 	brief     livesByPlace // of code that came and went at one time, as a coarse clock shows it
 
-	skew   uint64              // by how much the CPUs' clocks differ, as far as the records show
-	moved  map[uint32]uint64   // the times of pokes that were recorded in the wrong order, by their order of arrival
-	rivals map[uint32][]poke   // those that may have come in another order, by the order of arrival of each
-	tied   map[uint32][]uint64 // the times of those that have rivals, by site
+	skew      uint64            // by how much the CPUs' clocks differ, as far as the records show
+	moved     map[uint32]uint64 // the times of pokes that were recorded in the wrong order, by their order of arrival
+	rivals    rivalSet          // those that may have come in another order
+	perSite   *siteRivals       // what a worker of eachSite has found of these; nil: it is no worker
+	different []poke            // scratch of differentOf
+	claimed   []claim           // scratch of unsettled and blur
 	// exchanged has the CPUs of pokes of one time that are not in the order of their arrival, by the
 	// order that they have.
 	exchanged map[uint32]uint16
@@ -288,7 +290,7 @@ func (d *build) sortPokes() {
 		s, order := &b.sites[i], d.orders[i]
 		// Of more than two changes of kernel text each of which finds what the one before it left,
 		// with no gap between, no two are undecided.
-		fits := calm && order != examined && len(w.tied[i]) == 0 && s.pokes > 2 && d.textLo <= s.addr && s.addr+uint64(s.longest) <= d.textHi
+		fits := calm && order != examined && !w.hasRivals(i) && s.pokes > 2 && d.textLo <= s.addr && s.addr+uint64(s.longest) <= d.textHi
 		if seen && order == examined {
 			w.jumble(d.irregular[i], true)
 		}
@@ -315,47 +317,24 @@ func (d *build) eachSite(f func(w *build, i uint32)) {
 		}
 		return from, next
 	}
-	workers := min(runtime.GOMAXPROCS(0), len(d.sites)/most+1)
-	var all []*build
-	inParallel(workers, func() {
-		w := d
-		if workers > 1 {
-			c := *d
-			w = &c
-			w.rivals, w.tied = maps.Clone(d.rivals), maps.Clone(d.tied)
-			w.reader = d.readers.get()
-			defer d.readers.put(w.reader)
-		}
+	var all []*siteRivals
+	inParallel(min(runtime.GOMAXPROCS(0), len(d.sites)/most+1), func() {
+		w := *d
+		w.reader, w.perSite, w.different = d.readers.get(), new(siteRivals), nil
+		defer d.readers.put(w.reader)
 		for from, to := take(); from < to; from, to = take() {
 			for i := from; i < to; i++ {
-				f(w, uint32(i))
+				w.perSite.next()
+				f(&w, uint32(i))
 			}
 		}
 		lock.Lock()
 		defer lock.Unlock()
-		all = append(all, w)
+		all = append(all, w.perSite)
 	})
-	if workers == 1 {
-		return
+	for _, s := range all {
+		d.rivals.take(s, len(d.sites))
 	}
-	rivals, tied := maps.Clone(d.rivals), maps.Clone(d.tied)
-	for _, w := range all {
-		rivals, tied = withChanges(rivals, d.rivals, w.rivals), withChanges(tied, d.tied, w.tied)
-	}
-	d.rivals, d.tied = rivals, tied
-}
-
-// withChanges returns lists with those of now that are other ones than before.
-func withChanges[T any](lists, before, now map[uint32][]T) map[uint32][]T {
-	if len(before) == 0 && len(lists) < len(now) {
-		lists, now = now, lists
-	}
-	for k, list := range now {
-		if b := before[k]; len(list) != len(b) || &list[0] != &b[0] { // no list is empty
-			lists[k] = list
-		}
-	}
-	return lists
 }
 
 // isPlain reports whether the pokes of a site, sorted by time, have different times, and

@@ -4,7 +4,6 @@
 package timeline
 
 import (
-	"slices"
 	"sort"
 )
 
@@ -58,9 +57,11 @@ func (c *historyBuilder) findChain(p *piece, init *initial, pokes []poke) (from,
 	from += 2
 	// It has no poke whose order is not known, and is not right behind one.
 	to = all
-	times := slices.Clone(c.tied[p.sites[0]])
-	slices.Sort(times)
-	for _, t := range times {
+	for i := 0; i < all && c.rivals.ofSite(p.sites[0]); i++ {
+		t := pokes[i].time
+		if c.rivals.of(pokes[i].order) == nil {
+			continue
+		}
 		k := sort.Search(all, func(i int) bool { return pokes[i].time >= t })
 		if k < from-2 {
 			continue

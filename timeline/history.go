@@ -381,7 +381,7 @@ func (c *historyBuilder) shows(next []change, ch *change, rivals []poke) bool {
 	if !left || len(next) == 0 {
 		return left
 	}
-	all, other := c.rivals[ch.order], c.rivals[next[0].order]
+	all, other := c.rivals.of(ch.order), c.rivals.of(next[0].order)
 	return len(other) == 0 || &all[0] != &other[0] // changes whose order is not known are neighbours
 }
 
@@ -473,7 +473,7 @@ func (c *historyBuilder) plain(t uint64, changes []change) int {
 	n, out, content := 0, c.out, c.content
 	for i := range changes {
 		ch := &changes[i]
-		if ch.copied || ch.confirms || c.rivals != nil && c.rivals[ch.order] != nil || ch.time > calm || ch.time <= t || ch.old != content || !ch.hasOld || !ch.hasNew || ch.birth || ch.death {
+		if ch.copied || ch.confirms || c.rivals.of(ch.order) != nil || ch.time > calm || ch.time <= t || ch.old != content || !ch.hasOld || !ch.hasNew || ch.birth || ch.death {
 			break
 		}
 		if c.births && c.makes(ch.time, changes[i+1:]) {

@@ -306,7 +306,7 @@ func (c *historyBuilder) mayBeExchanged(t, u uint64) bool {
 // rivalsMake reports whether it is unknown in which order ch and others came, which make code here
 // or take it away, as those of a slot do.
 func (c *historyBuilder) rivalsMake(ch *change) bool {
-	return !ch.copied && (c.hasManyRivals(ch) || slices.ContainsFunc(c.rivals[ch.order], func(p poke) bool {
+	return !ch.copied && (c.hasManyRivals(ch) || slices.ContainsFunc(c.rivals.of(ch.order), func(p poke) bool {
 		e := &c.edits[p.edit]
 		return e.olen == 0 || e.nlen == 0
 	}))
@@ -315,7 +315,7 @@ func (c *historyBuilder) rivalsMake(ch *change) bool {
 // rivalsChange reports whether it is unknown if what ch makes was changed or taken away since, by
 // changes of which the order is not known.
 func (c *historyBuilder) rivalsChange(ch *change) bool {
-	return c.hasManyRivals(ch) || slices.ContainsFunc(c.rivals[ch.order], func(p poke) bool {
+	return c.hasManyRivals(ch) || slices.ContainsFunc(c.rivals.of(ch.order), func(p poke) bool {
 		e := &c.edits[p.edit]
 		return ch.offset < uint32(e.olen) && c.equal(e.old+ch.offset, ch.new) && !(ch.offset < uint32(e.nlen) && c.equal(e.new+ch.offset, ch.new))
 	})

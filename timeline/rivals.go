@@ -14,24 +14,44 @@ import (
 // which links are broken that another order may mend (jumble), and neighbours that fit as well in
 // the other order (undecided).
 
-// rival records that the order of these pokes is not known.
+// rival records that the order of these pokes of a site is not known.
 func (d *build) rival(list ...poke) {
-	if d.rivals == nil {
-		d.rivals, d.tied = make(map[uint32][]poke), make(map[uint32][]uint64)
+	different := d.differentOf(list)
+	site := d.edits[list[0].edit].site
+	if s := d.perSite; s != nil {
+		s.add(site, list, different)
+		return
 	}
-	var different []poke // by what they do
-	met := make(map[uint32]bool)
+	var at uint32
+	d.rivals.pokes, at = appendGroup(d.rivals.pokes, different)
 	for i := range list {
-		if e := list[i].edit; !met[e] {
+		d.rivals.put(list[i].order, at)
+	}
+	d.rivals.has(site, len(d.sites))
+}
+
+// differentOf returns the first poke of each edit. It is valid until the next call.
+func (d *build) differentOf(list []poke) []poke {
+	const few = 16 // more are looked up in a map
+	out := d.different[:0]
+	var met map[uint32]bool
+	for i := range list {
+		e := list[i].edit
+		if met == nil && len(out) == few {
+			met = make(map[uint32]bool)
+			for k := range out {
+				met[out[k].edit] = true
+			}
+		}
+		if met[e] || met == nil && slices.ContainsFunc(out, func(p poke) bool { return p.edit == e }) {
+			continue
+		}
+		if out = append(out, list[i]); met != nil {
 			met[e] = true
-			different = append(different, list[i])
 		}
 	}
-	for i := range list {
-		d.rivals[list[i].order] = different
-		site := d.edits[list[i].edit].site
-		d.tied[site] = append(d.tied[site], d.timeOf(&list[i]))
-	}
+	d.different = out
+	return out
 }
 
 // births returns those of the times that the clock may have shown twice in which code
@@ -107,7 +127,7 @@ func (d *build) jumble(list []poke, differ bool) {
 	left := leastLooks + looksOfPoke*len(list) // how many pokes are looked at still
 	for k := range list {
 		p := &list[k]
-		if d.rivals[p.order] != nil || k > 0 && d.rivals[list[k-1].order] != nil || d.found(list, k, p, len(d.oldOf(p))) != linkBroken {
+		if d.rivalsWith(p.order) != nil || k > 0 && d.rivalsWith(list[k-1].order) != nil || d.found(list, k, p, len(d.oldOf(p))) != linkBroken {
 			continue
 		}
 		before, at := d.snapshot.To, d.timeOf(p)
@@ -258,14 +278,14 @@ func (d *build) severalCPUs(list []poke, lo, hi int) int {
 // if one of them has the other end of it.
 func (d *build) undecided(list []poke, apart uint64) {
 	var all []exchange
-	tied := len(d.tied[d.edits[list[0].edit].site]) > 0
+	tied := d.hasRivals(d.edits[list[0].edit].site)
 	for k := 0; k+1 < len(list); k++ {
 		p, q := &list[k], &list[k+1]
 		if !d.areClose(p, q, apart) {
 			continue
 		}
 		n := d.inPlace(p, q)
-		if n == 0 || tied && (d.rivals[p.order] != nil || d.rivals[q.order] != nil) {
+		if n == 0 || tied && (d.rivalsWith(p.order) != nil || d.rivalsWith(q.order) != nil) {
 			continue
 		}
 		old, new := d.oldOf(q)[:n], d.newOf(p)[:n] // at the ends, if they are exchanged
@@ -292,7 +312,7 @@ func (d *build) undecided(list []poke, apart uint64) {
 		}
 	}
 	for _, x := range all {
-		if p, q := list[x.k], list[x.k+1]; x.before && x.behind && d.rivals[p.order] == nil && d.rivals[q.order] == nil {
+		if p, q := list[x.k], list[x.k+1]; x.before && x.behind && d.rivalsWith(p.order) == nil && d.rivalsWith(q.order) == nil {
 			d.rival(p, q)
 		}
 	}
@@ -337,12 +357,12 @@ type exchange struct {
 // mayHaveLeft reports whether the order of the last poke is not known, and one of those that may be
 // the last left these bytes.
 func (d *build) mayHaveLeft(list []poke, b []byte) bool {
-	return len(list) > 0 && slices.ContainsFunc(d.rivals[list[len(list)-1].order], func(p poke) bool { return bytes.HasPrefix(d.newOf(&p), b) })
+	return len(list) > 0 && slices.ContainsFunc(d.rivalsWith(list[len(list)-1].order), func(p poke) bool { return bytes.HasPrefix(d.newOf(&p), b) })
 }
 
 // mayHaveFound is mayHaveLeft for the first poke, and what it found.
 func (d *build) mayHaveFound(list []poke, b []byte) bool {
-	return len(list) > 0 && slices.ContainsFunc(d.rivals[list[0].order], func(p poke) bool { return bytes.HasPrefix(d.oldOf(&p), b) })
+	return len(list) > 0 && slices.ContainsFunc(d.rivalsWith(list[0].order), func(p poke) bool { return bytes.HasPrefix(d.oldOf(&p), b) })
 }
 
 // breaks reports whether exchanging two changes breaks a link: from was to now.
@@ -358,7 +378,7 @@ const mostRun = 4
 //	or        C > A   A > B     B > C
 func (d *build) undecidedRuns(list []poke, k int, apart uint64) {
 	run := func(from, step int) (n int) { // how many there are
-		for i := from; i >= 0 && i < len(list) && n < mostRun && d.cpuOf(&list[i]) == d.cpuOf(&list[from]) && d.rivals[list[i].order] == nil; i += step {
+		for i := from; i >= 0 && i < len(list) && n < mostRun && d.cpuOf(&list[i]) == d.cpuOf(&list[from]) && d.rivalsWith(list[i].order) == nil; i += step {
 			n++
 		}
 		return n

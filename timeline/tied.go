@@ -51,7 +51,7 @@ func (d *build) untie(list []poke) {
 		again = false
 		for i := range groups {
 			g := &groups[i]
-			if !g.open || g.hard || slices.ContainsFunc(list[g.from:g.to], func(p poke) bool { return d.rivals[p.order] != nil }) {
+			if !g.open || g.hard || slices.ContainsFunc(list[g.from:g.to], func(p poke) bool { return d.rivalsWith(p.order) != nil }) {
 				continue
 			}
 			if order := d.orderOf(list, g, in); order != nil {
@@ -71,7 +71,7 @@ func (d *build) untie(list []poke) {
 
 // isTied reports whether the order of a poke and of others of the same time is not known.
 func (d *build) isTied(p *poke) bool {
-	r := d.rivals[p.order]
+	r := d.rivalsWith(p.order)
 	return len(r) > 1 && r[0].time == r[len(r)-1].time
 }
 

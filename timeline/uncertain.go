@@ -20,22 +20,22 @@ const (
 
 // hasManyRivals reports whether so many changes may have come before ch or after that the place is
 // unknown there.
-func (c *historyBuilder) hasManyRivals(ch *change) bool { return len(c.rivals[ch.order]) > mostRivals }
+func (c *historyBuilder) hasManyRivals(ch *change) bool {
+	return len(c.rivals.of(ch.order)) > mostRivals
+}
 
 // rivalsOf returns the pokes for which it is unknown whether they came before ch or
 // after, as far as they change the place too, or all if there are many; nil if there are none.
-func (c *historyBuilder) rivalsOf(ch *change) (out []poke) {
-	if c.rivals == nil || ch.copied {
+func (c *historyBuilder) rivalsOf(ch *change) []poke {
+	if !c.rivals.any() || ch.copied {
 		return nil
 	}
-	if c.hasManyRivals(ch) {
-		return c.rivals[ch.order]
+	all := c.rivals.of(ch.order)
+	elsewhere := func(p poke) bool { return !(ch.offset < uint32(c.edits[p.edit].olen)) }
+	if c.hasManyRivals(ch) || len(all) > 1 && !slices.ContainsFunc(all, elsewhere) {
+		return all
 	}
-	for _, p := range c.rivals[ch.order] {
-		if ch.offset < uint32(c.edits[p.edit].olen) {
-			out = append(out, p)
-		}
-	}
+	out := slices.DeleteFunc(slices.Clone(all), elsewhere)
 	if len(out) < 2 {
 		return nil
 	}
@@ -45,7 +45,7 @@ func (c *historyBuilder) rivalsOf(ch *change) (out []poke) {
 // unsettled makes the time around a change conflicting that may have come
 // before its rivals or after: everything that any of them says.
 func (c *historyBuilder) unsettled(from, to uint64, ch *change, rivals []poke) {
-	var claims []claim
+	claims := c.build.claimed[:0]
 	if c.content != noContent {
 		claims = append(claims, c.claim(from))
 	}
@@ -58,6 +58,7 @@ func (c *historyBuilder) unsettled(from, to uint64, ch *change, rivals []poke) {
 		}
 	}
 	c.conflict(from, to, OldBytesMismatch, claims...)
+	c.build.claimed = claims
 	c.excuse(true)
 }
 
@@ -113,7 +114,8 @@ func (r *revision) blur(from, to uint64, changes []change) {
 		}
 		known, end = known && r.rest[k].standing == Known, k
 	}
-	var claims []claim // different contents
+	claims := r.build.claimed[:0] // different contents
+	defer func() { r.build.claimed = claims[:0] }()
 	// The last of the claims is what is there when all is over.
 	last := claimOf(&r.rest[end])
 	for i := range changes {
