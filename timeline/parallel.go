@@ -210,7 +210,7 @@ func (d *build) fragments(lives []*Lifetime, padding, written []Range) {
 func (d *build) fork() *build {
 	w := *d
 	w.changes, w.confirming, w.longer, w.misfits, w.cluster, w.out, w.reader = nil, nil, nil, nil, nil, nil, nil
-	w.former, w.times = [2][]change{}, nil
+	w.former, w.times, w.claimed = [2][]change{}, nil, nil
 	w.unsure = make(map[unsureKey]gaps)
 	im := *d.im
 	im.tables = tables{arena: d.im.arena}
@@ -367,12 +367,12 @@ func (a *assembly) append(from *tables) {
 		cap(to.conflicts)-len(to.conflicts) < len(from.conflicts) || cap(to.claims)-len(to.claims) < len(from.claims) {
 		a.growing.RUnlock()
 		a.growing.Lock()
-		to.fragments = slices.Grow(to.fragments, len(from.fragments))
+		to.fragments = grown(to.fragments, len(from.fragments))
 		to.leaves = slices.Grow(to.leaves, len(from.leaves))
 		to.nodes = slices.Grow(to.nodes, len(from.nodes))
-		to.states = slices.Grow(to.states, len(from.states)+int(pad))
-		to.conflicts = slices.Grow(to.conflicts, len(from.conflicts))
-		to.claims = slices.Grow(to.claims, len(from.claims))
+		to.states = grown(to.states, len(from.states)+int(pad))
+		to.conflicts = grown(to.conflicts, len(from.conflicts))
+		to.claims = grown(to.claims, len(from.claims))
 		a.growing.Unlock()
 		a.growing.RLock()
 	}
@@ -516,6 +516,17 @@ func (a *assembly) sparePage() (page []byte) {
 
 // offsets are where the tables of a shard begin in those of the image.
 type offsets struct{ fragment, leaf, node, state, conflict, claim uint32 }
+
+// grown returns a table of the image with room for n more, half as much again as before at least. The memory
+// of the table before is given up at once: a recording that lost records makes tables of hundreds of megabytes.
+func grown[T any](table []T, n int) []T {
+	if cap(table)-len(table) >= n {
+		return table
+	}
+	more := append(memory.Make[T](max(cap(table)+cap(table)/2, len(table)+n)), table...)
+	memory.Discard(raw(table[:cap(table)]))
+	return more
+}
 
 // lengthen makes a table longer by n, for which it has room, and returns that part.
 func lengthen[T any](table *[]T, n int) []T {
