@@ -38,6 +38,9 @@ type History struct {
 	Births int
 	// Compress compresses the records, as perf record -z does.
 	Compress bool
+	// Lossy makes each ring buffer lose records in every round. There is no effect where the
+	// pokes are of one CPU.
+	Lossy bool
 }
 
 // An Order is the order in which a History changes its sites.
@@ -305,6 +308,11 @@ func (p *pokeStream) round(w *perfdata.Writer, end uint64) error {
 		id := perfdata.SampleID{Event: p.event, ID: p.event.IDs[cpu], PID: uint32(cpu), TID: uint32(cpu), CPU: uint32(cpu), Time: p.now}
 		if err := w.Comm(0, &perfdata.Comm{PID: uint32(cpu), TID: uint32(cpu), Comm: []byte("swapper"), SampleID: id}); err != nil {
 			return err
+		}
+		if p.h.Lossy {
+			if err := w.Lost(&perfdata.Lost{ID: id.ID, Lost: 1, SampleID: id}); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
