@@ -102,6 +102,7 @@ type historyBuilder struct {
 	kind            LifetimeKind // of its code
 	lives           bool         // it is code that comes and goes
 	made            making       // when the code was made that is there
+	sameCPU         changesOfCPU // of this epoch
 
 	soft     Reason // why copies give at most unconfirmed bytes; none for text
 	uncopied bool   // copies give no bytes
@@ -172,7 +173,7 @@ type progress struct {
 // gap, or as a whole. Two other kinds of steps, tie and the retirement of code, are not
 // shown.
 func (c *historyBuilder) alive(e0, e1 uint64, init initial, changes []change) {
-	c.begins = e0
+	c.begins, c.sameCPU = e0, changesOfCPU{}
 	p := c.begin(e0, e1, &init, changes)
 	c.births = slices.ContainsFunc(changes, func(ch change) bool { return ch.birth })
 	copied := e0 // the time from which a copy can contradict what was derived

@@ -377,3 +377,25 @@ func TestManyContents(t *testing.T) {
 		}
 	}
 }
+
+// TestManyContradictions: changes of one place by one CPU that do not fit together, very many of them within a
+// second, do not take the square of their number.
+func TestManyContradictions(t *testing.T) {
+	const n = 200_000
+	b := kernel()
+	b.Extent(first, 1_000*n)
+	for i := range uint64(n) {
+		b.Poke(&Poke{Time: 1_000 + 1_000*i, Addr: 0x1100, Old: []byte{byte(2*i + 1)}, New: []byte{byte(2 * i)}, CPU: 1})
+	}
+	began := time.Now()
+	im := mustBuild(t, b)
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("took %v", took)
+	}
+	for _, i := range []uint64{0, 1, n / 2, n - 2} {
+		var got [1]byte
+		if a := im.At(1_000+1_000*i).Read(0x1100, got[:]); a.Standing != Conflicting {
+			t.Errorf("after change %d: %v", i, a.Standing)
+		}
+	}
+}

@@ -422,10 +422,20 @@ func (c *historyBuilder) isAlone(p *progress, before []change) bool {
 		return false
 	}
 	cpu := c.recordedBy(last)
-	for k := len(before) - 2; k >= 0 && p.t-before[k].time <= c.build.maxSkew; k-- {
+	was, alone, k := c.sameCPU, true, len(before)-2
+	for ; k >= 0 && p.t-before[k].time <= c.build.maxSkew; k-- {
 		if by := c.recordedBy(&before[k]); by != cpu || by == unknownCPU {
-			return false
+			alone = false
+			break
+		}
+		if was.first <= k && k < was.end {
+			k = was.first
 		}
 	}
-	return true
+	c.sameCPU = changesOfCPU{k + 1, len(before)}
+	return alone
 }
+
+// changesOfCPU are changes of an epoch that one CPU recorded: [first, end). isAlone has looked at them, and need not
+// look at each of them again at the next contradiction.
+type changesOfCPU struct{ first, end int }

@@ -616,6 +616,8 @@ var mutants = []mutant{
 	{"old-bytes", "a change that came more than a second before does not matter", "historyBuilder.isAlone",
 		"k >= 0 && p.t-before[k].time <= c.build.maxSkew", "k >= 0",
 		"TestRules/old-bytes: a change that came more than a second before does not matter"},
+	{"old-bytes", "only what was looked at is not looked at again", "historyBuilder.isAlone",
+		"c.sameCPU = changesOfCPU{k + 1, len(before)}", "c.sameCPU = changesOfCPU{0, len(before)}", "TestIsAlone"},
 	{"old-bytes", "what the copy has is known until then too", "historyBuilder.isAlone",
 		"c.source == SourceSnapshot", "false",
 		"TestRules/old-bytes: what the copy has is known until then too"},
