@@ -162,6 +162,10 @@ func (t *siteTable) search(addr uint64) (i int32, isNew bool) {
 	return int32(len(t.sites) - 1), true
 }
 
+// mostForms is how many forms of a site are looked at for one of the same contents. A site has a few, but
+// a made-up recording may have another one for each poke: then each poke has its own.
+const mostForms = 64
+
 // manyForms is about how many forms there are if ftrace patches all its sites.
 const manyForms = 1 << 17
 
@@ -322,8 +326,11 @@ func (x *collector) formOf(c *replay.Change, core, share bool, both words) uint3
 	n, newest := int32(-1), int32(-1)
 	if share {
 		newest = x.sites.sites[at].form
-		for n = newest; n >= 0 && !x.keys[n].is(both); {
-			n = x.forms[n].older
+		n = newest
+		for k := 0; n >= 0 && !x.keys[n].is(both); k++ {
+			if n = x.forms[n].older; k == mostForms {
+				n = -1
+			}
 		}
 	}
 	if n >= 0 && x.isValid(&x.keys[n], c.Time) {

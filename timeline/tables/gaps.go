@@ -29,6 +29,7 @@ type deriver struct {
 	common []timeline.Span // the answers for unpatched text: see Image.Unpatched
 	near   []sitePoke      // the pokes that overlap the range, by time: see overlapping
 	only   int             // the one site that near is of, in by.addrs; -1: none, or several
+	covers covering        // see coveringRange
 	agreed [2]agreement    // the last ones of the range
 	met    [1 << 8]met     // by the number of a state: see agreesWith
 	round  uint32          // counts calls of agreesWith
@@ -152,31 +153,71 @@ func (d *derived) equal(b []byte) bool {
 // at returns the derived answer for [lo, lo+n) at a time, after overlapping(lo, lo+n). next is
 // the index in d.near of the first poke after that time.
 func (d *deriver) at(lo, n uint64, next int) derived {
-	for i := next - 1; i >= 0; i-- {
+	c := d.coveringRange(lo, n)
+	if i := c.made(next); i >= 0 {
 		f := d.form(i)
-		is := d.p.new(f)
-		covers, whole := part(f.addr, len(is), lo, n)
-		if !covers {
-			continue
-		}
-		if !whole || i > 0 && d.sameTime(i, -1, lo, n, false) {
-			return derived{ambiguous: true}
-		}
-		return derived{is: true, poke: is[lo-f.addr:][:n]}
+		return d.derivedFrom(f.addr, d.p.new(f), lo, n, c.made(i), i)
 	}
-	for i := next; i < len(d.near); i++ {
+	if i := c.found(next); i < len(d.near) {
 		f := d.form(i)
-		was := d.p.old(f)
-		covers, whole := part(f.addr, len(was), lo, n)
-		if !covers {
-			continue
-		}
-		if !whole || d.sameTime(i, +1, lo, n, true) {
-			return derived{ambiguous: true}
-		}
-		return derived{is: true, poke: was[lo-f.addr:][:n]}
+		return d.derivedFrom(f.addr, d.p.old(f), lo, n, c.found(i+1), i)
 	}
 	return d.pageAt(lo, n)
+}
+
+// derivedFrom returns the derived answer for [lo, lo+n) if content, at addr, is what poke i gives of it.
+// beside is the next poke that gives some of it.
+func (d *deriver) derivedFrom(addr uint64, content string, lo, n uint64, beside, i int) derived {
+	_, whole := part(addr, len(content), lo, n)
+	if !whole || beside >= 0 && beside < len(d.near) && d.near[beside].time == d.near[i].time {
+		return derived{ambiguous: true}
+	}
+	return derived{is: true, poke: content[lo-addr:][:n]}
+}
+
+// covering has which pokes of deriver.near cover a part of a range with their bytes: not all that
+// overlap it do, as old and new bytes can differ in length.
+type covering struct {
+	is      bool    // they were derived
+	newLast []int32 // by poke: the last one before it that does with its new bytes; -1: none
+	oldNext []int32 // by poke: the first one from it on that does with its old bytes; len(near): none
+}
+
+// made returns the last poke before poke i that made a part of the range, -1 if there is none.
+func (c *covering) made(i int) int { return int(c.newLast[i]) }
+
+// found returns the first poke from poke i on that found a part of the range there, the number of pokes
+// if there is none.
+func (c *covering) found(i int) int { return int(c.oldNext[i]) }
+
+// coveringRange returns which pokes of d.near cover a part of [lo, lo+n). rangeGaps says when the
+// range is another one.
+func (d *deriver) coveringRange(lo, n uint64) *covering {
+	c, of := &d.covers, len(d.near)
+	if c.is {
+		return c
+	}
+	c.is = true
+	c.newLast, c.oldNext = slices.Grow(c.newLast[:0], of+1)[:of+1], slices.Grow(c.oldNext[:0], of+1)[:of+1]
+	last := -1
+	for i := range of {
+		c.newLast[i] = int32(last)
+		f := d.form(i)
+		if covers, _ := part(f.addr, len(d.p.new(f)), lo, n); covers {
+			last = i
+		}
+	}
+	c.newLast[of] = int32(last)
+	first := of
+	c.oldNext[of] = int32(of)
+	for i := of - 1; i >= 0; i-- {
+		f := d.form(i)
+		if covers, _ := part(f.addr, len(d.p.old(f)), lo, n); covers {
+			first = i
+		}
+		c.oldNext[i] = int32(first)
+	}
+	return c
 }
 
 // pageAt returns the derived answer for [lo, lo+n) if no poke overlaps it.
@@ -204,22 +245,6 @@ func (d *deriver) form(i int) *form { return &d.p.forms[d.near[i].form] }
 func part(addr uint64, len int, lo, n uint64) (covers, whole bool) {
 	end := addr + uint64(len)
 	return addr < lo+n && end > lo, addr <= lo && end >= lo+n
-}
-
-// sameTime reports whether another poke of the time of poke i covers a part of [lo, lo+n) with
-// its old bytes, or else its new ones. step is +1 for the pokes after i, -1 for those before it.
-func (d *deriver) sameTime(i, step int, lo, n uint64, old bool) bool {
-	for k := i + step; k >= 0 && k < len(d.near) && d.near[k].time == d.near[i].time; k += step {
-		f := d.form(k)
-		size := len(d.p.new(f))
-		if old {
-			size = len(d.p.old(f))
-		}
-		if covers, _ := part(f.addr, size, lo, n); covers {
-			return true
-		}
-	}
-	return false
 }
 
 // allKnown is the answer for unpatched text where there is no other.
@@ -389,7 +414,7 @@ func (d *deriver) pageAgrees(a *timeline.RangeAnswers) bool {
 func (d *deriver) makes(site int, a *timeline.RangeAnswers, k int) (newNumber uint32, ok bool) {
 	lo, n := a.Range()
 	_, _, bytes, _ := a.Brief(k)
-	for i := d.by.newest[site]; i >= 0; i = d.p.forms[i].older {
+	for i, forms := d.by.newest[site], 0; i >= 0 && forms < mostForms; i, forms = d.p.forms[i].older, forms+1 {
 		f := &d.p.forms[i]
 		is := d.p.new(f)
 		if _, whole := part(f.addr, len(is), lo, n); whole && is[lo-f.addr:][:n] == string(bytes) {
@@ -421,7 +446,7 @@ func (d *deriver) rangeGaps(l *gapList, a *timeline.RangeAnswers, base uint64) {
 			next++
 		}
 	}
-	d.agreed = [2]agreement{}
+	d.agreed, d.covers.is = [2]agreement{}, false
 	for k := range a.Len() {
 		v, state := a.Version(k)
 		pass(v.Since)

@@ -4,11 +4,18 @@
 package tables
 
 import (
+	"bytes"
+	"debug/elf"
+	"encoding/binary"
 	"math/rand/v2"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"testing"
+	"time"
 
+	"github.com/textreplay/textreplay/internal/genperf"
+	"github.com/textreplay/textreplay/kcore"
 	"github.com/textreplay/textreplay/timeline"
 )
 
@@ -147,5 +154,64 @@ func TestSums(t *testing.T) {
 	}
 	if agreed < 5000 {
 		t.Errorf("only %d sites agreed", agreed)
+	}
+}
+
+// TestManyForms: very many changes of one place, all different or without bytes on one side, do not take the
+// square of their number. No kernel makes them.
+func TestManyForms(t *testing.T) {
+	const n = 100_000
+	code := []byte{0xe8, 1, 2, 3, 4}
+	other := func(i int) []byte { return binary.LittleEndian.AppendUint32([]byte{0xe9}, uint32(i)) }
+	for _, tt := range []struct {
+		name     string
+		old, new func(i int) []byte
+	}{
+		{"all different", other, func(i int) []byte { return other(n + i) }},
+		{"removed", func(int) []byte { return code }, func(int) []byte { return nil }},
+		{"appeared", func(int) []byte { return nil }, func(int) []byte { return code }},
+		{"of one time", func(int) []byte { return code }, func(int) []byte { return nil }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			k := &genperf.Kernel{Machine: elf.EM_X86_64, Arch: "x86_64", Release: "6.1", Order: binary.LittleEndian, Addr: genperf.TextAddr,
+				Text: bytes.Repeat([]byte{0x90}, 4096), CPUs: 1, Symbols: []kcore.ELFSymbol{{Name: "_text", Addr: genperf.TextAddr}}}
+			path := filepath.Join(t.TempDir(), "rec.data")
+			w, err := k.Record(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			at := func(i int) uint64 {
+				if tt.name == "of one time" {
+					i = n / 2
+				}
+				return 2e9 + uint64(i)*1000
+			}
+			for i := range n {
+				if err := w.Poke(at(i), genperf.TextAddr+16, tt.old(i), tt.new(i)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := w.End(3e9); err != nil {
+				t.Fatal(err)
+			}
+			r, id, _ := load(t, path)
+			began := time.Now()
+			dir := t.TempDir()
+			if _, err := Open(dir).Add(r, id, Options{}); err != nil {
+				t.Fatal(err)
+			}
+			if took := time.Since(began); took > 10*time.Second {
+				t.Errorf("took %v", took)
+			}
+			in := newReader(t, dir, id)
+			for _, i := range []int{0, 1, n / 2, n - 1} {
+				for offset := range uint64(6) {
+					got, want := in.at(16+int64(offset), int64(at(i))), imageAt(r, genperf.TextAddr+16+offset, at(i))
+					if got != want {
+						t.Errorf("%d after change %d: the tables say %+v, the image %+v", offset, i, got, want)
+					}
+				}
+			}
+		})
 	}
 }
