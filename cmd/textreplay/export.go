@@ -79,8 +79,9 @@ The tables are in partitions by date and build id (changes/date=.../build_id=...
 recording's name in them follows from its content. So a recording that was exported is
 not exported again, and files are only added. A file appears when it is complete, and
 manifest/ID.json when all files of the recording are. export can be killed at any moment
-and started again, or run by a scheduler that does so. It then removes the temporary files
-of programs that were killed, unless another one writes into DIR at the same time.
+and started again, or run by a scheduler that does so. When it adds a recording, it removes
+the temporary files of programs that were killed, unless another one writes into DIR at the
+same time.
 
 A directory has tables of one version. If this program writes another one, export refuses
 the directory: export into a new one. The rules by which answers are derived change more

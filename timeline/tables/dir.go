@@ -308,9 +308,9 @@ func (d *Dir) MayHave(files []string) bool {
 }
 
 // ID returns the key of a recording in the tables, 32 hex digits: a hash of the content of its
-// files, in this order. guest is the virtual machine that is exported, 0 for the host. The base
-// names of several files are part of the hash. That of a single file is not: the file may be
-// standard input.
+// files, in this order. guest is the virtual machine that is exported, 0 for the host. The names
+// of several files are part of the hash, from the directory on that has all of them: a kcore_dir of another
+// name is none. The name of a single file is not: the file may be standard input.
 //
 // The hash is XXH64 with two seeds, which takes a third of the time of SHA-256. Two recordings do not have
 // the same one by chance. It does not withstand who wants it: who writes recordings can make two that have
@@ -325,10 +325,11 @@ func ID(files []string, guest int) (string, error) {
 func IDAndFiles(files []string, guest int, read map[string]fs.FileInfo) (string, error) {
 	h := newRecordingHash()
 	fmt.Fprintf(h, "tables of guest %d\n", guest)
+	root := directoryOf(files)
 	for _, path := range files {
 		name := ""
 		if len(files) > 1 {
-			name = filepath.Base(path)
+			name = nameIn(root, path)
 		}
 		info, err := hashFile(h, path, name)
 		if err != nil {
@@ -339,6 +340,36 @@ func IDAndFiles(files []string, guest int, read map[string]fs.FileInfo) (string,
 		}
 	}
 	return hex.EncodeToString(h.sum()), nil
+}
+
+// directoryOf returns the directory that has all files, or has their directories. It is "" if there is none.
+func directoryOf(files []string) (dir string) {
+	for i, path := range files {
+		for above := filepath.Dir(path); ; above = filepath.Dir(above) {
+			if i == 0 || strings.HasPrefix(dir+string(filepath.Separator), above+string(filepath.Separator)) {
+				dir = above
+				break
+			}
+			if above == filepath.Dir(above) {
+				return ""
+			}
+		}
+	}
+	return dir
+}
+
+// nameIn returns the name of a file of the recording in a directory. In the directories that every recorder
+// makes, it is the base name.
+func nameIn(recording, path string) string {
+	name, err := filepath.Rel(recording, path)
+	if err != nil || recording == "" {
+		return filepath.Base(path)
+	}
+	dir, base := filepath.Split(name)
+	if dir = filepath.Clean(dir); dir == "." || dir == "kcore_dir" || strings.HasPrefix(dir, "kcore_dir__") || filepath.Dir(dir) == "copies" {
+		return base
+	}
+	return filepath.ToSlash(name)
 }
 
 // A recordingHash is the hash of [ID].

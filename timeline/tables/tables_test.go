@@ -467,6 +467,49 @@ func tree(t *testing.T, dir string) map[string]string {
 	return all
 }
 
+// TestID: the name of a recording follows from its files and from what they are in it, wherever it is. Those of usual
+// recordings stay the same from version to version: with another name, a recording would be added to tables again.
+func TestID(t *testing.T) {
+	for _, tt := range []struct {
+		want  string
+		files []string
+	}{
+		{"0ea9241f3db9f12e29c9e3099abbd24c", []string{"data"}},
+		{"ff2ed119357d97966cfa601455a79bb4", []string{"data", "kcore_dir/kallsyms", "kcore_dir/kcore"}},
+		{"d6233a6017ca569550b79d929242906b", []string{"copies/1/kcore", "copies/2/kcore", "data", "journal", "kcore_dir/kcore"}},
+		{"ff2ed119357d97966cfa601455a79bb4", []string{"data", "kcore_dir__12/kallsyms", "kcore_dir__12/kcore"}},
+		// Nothing reads this copy: the recording has other answers.
+		{"8c883de055ad3282b5bf36784dd91070", []string{"data", "kcore_dir.old/kallsyms", "kcore_dir.old/kcore"}},
+	} {
+		dir := t.TempDir()
+		var files []string
+		for _, name := range tt.files {
+			path := filepath.Join(dir, name)
+			if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, []byte(filepath.Base(name)), 0o666); err != nil {
+				t.Fatal(err)
+			}
+			files = append(files, path)
+		}
+		if got, err := ID(files, 0); err != nil || got != tt.want {
+			t.Errorf("%v: %s, %v, want %s", tt.files, got, err, tt.want)
+		}
+	}
+}
+
+// TestVersionInDocs: docs/fleet.md has the version of the tables.
+func TestVersionInDocs(t *testing.T) {
+	text, err := os.ReadFile("../../docs/fleet.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := fmt.Sprintf("the version of the tables, now %d.", Version); !strings.Contains(string(text), want) {
+		t.Errorf("docs/fleet.md does not say %q", want)
+	}
+}
+
 // TestTwice: a recording that is exported twice, or has some files there, adds what
 // is missing and nothing else.
 func TestTwice(t *testing.T) {
