@@ -77,11 +77,16 @@ func flock(d *os.File, how int) error {
 	}
 }
 
+// entered are the directories that this program has entered, and not left. It is used with the lock of
+// unfinished.
+var entered = make(map[*os.File]bool)
+
 // Enter says that this program writes files below the directory at path, until leave is called
 // or the program ends. If no other program does, it removes the temporary files that programs
 // left there which were killed. If no other program does when leave is called, leave calls alone,
-// which may be nil, and removes directories of this program that are empty. A file system without
-// locks keeps all.
+// which may be nil, and removes directories of this program that are empty. So does a signal that ends
+// the program. A file system without locks keeps all. The error is one of [fs.ErrNotExist] if another
+// program has removed the directory meanwhile.
 func Enter(path string) (leave func(alone func()), err error) {
 	d, err := os.Open(path)
 	if err != nil {
@@ -91,8 +96,22 @@ func Enter(path string) (leave func(alone func()), err error) {
 		removeTemporary(path)
 	}
 	flock(d, unix.LOCK_SH)
+	mine, err := d.Stat()
+	if err == nil {
+		var is fs.FileInfo
+		if is, err = os.Stat(path); err == nil && !os.SameFile(mine, is) {
+			err = &fs.PathError{Op: "open", Path: path, Err: fs.ErrNotExist}
+		}
+	}
+	if err != nil {
+		d.Close()
+		return nil, err
+	}
+	unfinished.Lock()
+	defer unfinished.Unlock()
+	entered[d] = true
 	return func(alone func()) {
-		if flock(d, unix.LOCK_EX|unix.LOCK_NB) == nil { // else another program may be about to write there
+		if isAlone(d) {
 			if alone != nil {
 				alone()
 			}
@@ -100,8 +119,26 @@ func Enter(path string) (leave func(alone func()), err error) {
 			removeEmpty()
 			unfinished.Unlock()
 		}
+		unfinished.Lock()
+		defer unfinished.Unlock()
+		delete(entered, d)
 		d.Close()
 	}, nil
+}
+
+// isAlone reports whether no other program has entered the directory that is open as d. Otherwise that one may be
+// about to write there.
+func isAlone(d *os.File) bool { return flock(d, unix.LOCK_EX|unix.LOCK_NB) == nil }
+
+// areAlone reports whether no other program has entered a directory that this program has. It is called with
+// the lock of unfinished.
+func areAlone() bool {
+	for d := range entered {
+		if !isAlone(d) {
+			return false
+		}
+	}
+	return true
 }
 
 // removeTemporary removes the temporary files below a directory. What cannot be removed stays:

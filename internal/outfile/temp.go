@@ -222,6 +222,8 @@ func removeOnSignal() {
 	for path := range unfinished.paths {
 		os.RemoveAll(path)
 	}
-	removeEmpty()
+	if areAlone() {
+		removeEmpty()
+	}
 	die(s)
 }

@@ -20,6 +20,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // TestModes: nobody can read an output who cannot read every input.
@@ -592,6 +594,90 @@ func TestLeave(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(full, "file")); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestSignalLeaves: a signal that ends a program removes its empty directories, unless another program may be
+// about to write there.
+func TestSignalLeaves(t *testing.T) {
+	const role = "OUTFILE_TEST_LEAVES"
+	if root := os.Getenv(role); root != "" {
+		RemoveOnSignals()
+		if _, err := Enter(root); err != nil {
+			t.Fatal(err)
+		}
+		if err := new(Outputs).MkdirAll(filepath.Join(root, "empty")); err != nil {
+			t.Fatal(err)
+		}
+		fmt.Println("ready")
+		time.Sleep(time.Minute)
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, other := range []bool{false, true} {
+		root := t.TempDir()
+		leave := func(func()) {}
+		if other {
+			if leave, err = Enter(root); err != nil {
+				t.Fatal(err)
+			}
+		}
+		cmd := exec.Command(exe, "-test.run=^TestSignalLeaves$")
+		cmd.Env = append(os.Environ(), role+"="+root)
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(out, make([]byte, len("ready"))); err != nil {
+			t.Fatal(err)
+		}
+		cmd.Process.Signal(syscall.SIGTERM)
+		cmd.Wait()
+		if _, err := os.Stat(filepath.Join(root, "empty")); (err == nil) != other {
+			t.Errorf("another program writes there: %v; the directory: %v", other, err)
+		}
+		leave(nil)
+	}
+}
+
+// TestEnterRemoved: a directory that another program removes before it is entered is not entered.
+func TestEnterRemoved(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "dir")
+	if err := os.Mkdir(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	leave, err := Enter(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	entering := make(chan error)
+	d, err := os.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	leave(nil)
+	if err := unix.Flock(int(d.Fd()), unix.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		_, err := Enter(dir)
+		entering <- err
+	}()
+	time.Sleep(50 * time.Millisecond) // Enter waits for the lock
+	if err := os.Remove(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Flock(int(d.Fd()), unix.LOCK_UN); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-entering; !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%v", err)
 	}
 }
 

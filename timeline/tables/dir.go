@@ -179,11 +179,12 @@ func (d *Dir) begin(out *outfile.Outputs) error {
 }
 
 func (d *Dir) doBegin(out *outfile.Outputs) (err error) {
-	if err := out.MkdirAll(d.path); err != nil {
-		return err
-	}
-	if d.leave == nil {
-		if d.leave, err = outfile.Enter(d.path); err != nil {
+	for try := 0; d.leave == nil; try++ {
+		if err := out.MkdirAll(d.path); err != nil {
+			return err
+		}
+		d.leave, err = outfile.Enter(d.path)
+		if err != nil && (try == 100 || !errors.Is(err, fs.ErrNotExist)) { // else the program that made it removed it
 			return err
 		}
 	}
