@@ -644,6 +644,23 @@ func filesBelow(dir string, depth int) (files []string, err error) {
 	return files, nil
 }
 
+// spooled is that of app, and copies a pipe that has a name, too: it is read more than once.
+func (e *export) spooled(path string) (name string, remove func(), err error) {
+	if path == "-" {
+		return e.app.spooled(path)
+	}
+	plain := pathname.Plain(path)
+	if info, err := os.Stat(plain); err != nil || info.Mode()&fs.ModeNamedPipe == 0 {
+		return e.app.spooled(path)
+	}
+	f, err := os.Open(plain)
+	if err == nil {
+		defer f.Close()
+		name, remove, err = spool(f)
+	}
+	return name, remove, inputError(err)
+}
+
 // writeTable writes one table of a recording to standard output.
 func (e *export) writeTable(path string) error {
 	input, files, remove, err := e.openInput(path)
