@@ -249,7 +249,11 @@ func (c *coder) isCoreText(addr uint64) bool {
 func (c *coder) nameLasts(v timeline.View, addr uint64) (valid interval, of timeline.LifetimeKind, ok bool) {
 	alive, _ := v.LifetimeAt(addr)
 	if alive == nil {
-		return interval{}, 0, false
+		same, of := v.SameNames(addr), timeline.Nothing
+		if v.InModule(addr) {
+			of = timeline.ModuleText
+		}
+		return interval{same.From, same.To}, of, true
 	}
 	valid, of = interval{alive.From, alive.To}, alive.Kind
 	if alive.Kind != timeline.OutOfLine && alive.Kind != timeline.BPFImage {
