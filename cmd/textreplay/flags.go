@@ -129,6 +129,9 @@ func (p *pids) Set(s string) error {
 // it exactly.
 func setNumbers(cmd *cobra.Command) {
 	set := func(f *pflag.Flag) {
+		if _, ok := f.Value.(exactValue); ok {
+			return // a flag of the command above, which this one shares
+		}
 		switch f.Value.Type() {
 		case "int":
 			f.Value = exactValue{f.Value, exactInt}
@@ -139,7 +142,7 @@ func setNumbers(cmd *cobra.Command) {
 		}
 	}
 	cmd.PersistentFlags().VisitAll(set)
-	cmd.LocalNonPersistentFlags().VisitAll(set)
+	cmd.Flags().VisitAll(set) // LocalNonPersistentFlags would sort and copy all sets of flags
 	for _, c := range cmd.Commands() {
 		setNumbers(c)
 	}

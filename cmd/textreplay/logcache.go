@@ -259,8 +259,8 @@ func (c *coder) nameLasts(v timeline.View, addr uint64) (valid interval, of time
 	if alive.Kind != timeline.OutOfLine && alive.Kind != timeline.BPFImage {
 		return valid, of, true
 	}
-	s, ok := c.trampoline(v, addr)
-	if !ok || s.Func != 0 && !c.isCoreText(s.Func) || slices.ContainsFunc(s.Places, func(p uint64) bool { return !c.isCoreText(p) }) {
+	s, _ := c.trampoline(v, addr)
+	if s.To == 0 || s.Func != 0 && !c.isCoreText(s.Func) || slices.ContainsFunc(s.Places, func(p uint64) bool { return !c.isCoreText(p) }) {
 		return interval{}, 0, false
 	}
 	return interval{max(valid.from, s.From), min(valid.to, s.To)}, of, true

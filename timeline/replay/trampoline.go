@@ -63,11 +63,17 @@ type Trampoline struct {
 // if a record that says otherwise may have been lost. It reads the code of x86-64;
 // other architectures record none.
 //
+// Where it returns nothing, From and To of the result are a time around t in which it returns nothing
+// for this address; both are 0 if no such time is known.
+//
 // The first call for such code reads the recording once more.
 func (r *Replay) TrampolineAt(addr, t uint64) (Trampoline, bool) {
 	alive, _ := r.Image.At(t).LifetimeAt(addr)
-	if alive == nil || alive.Kind != timeline.OutOfLine && alive.Kind != timeline.BPFImage || !r.arch.readsTrampolines() {
+	if alive == nil {
 		return Trampoline{}, false
+	}
+	if alive.Kind != timeline.OutOfLine && alive.Kind != timeline.BPFImage || !r.arch.readsTrampolines() {
+		return Trampoline{From: alive.From, To: alive.To}, false
 	}
 	r.trampolines.once.Do(func() {
 		if !r.trampolines.take(r) {
@@ -82,9 +88,16 @@ func (r *Replay) TrampolineAt(addr, t uint64) (Trampoline, bool) {
 				s.From, s.To = max(s.From, to.From), min(s.To, to.To)
 			}
 		}
-		return s, ok
+		if !ok {
+			return Trampoline{}, false // the program that it is attached to may come or go
+		}
+		return s, true
 	}
-	return r.trampolines.piece(addr, t)
+	s, ok := r.trampolines.piece(addr, t)
+	if !ok {
+		s.From, s.To = max(s.From, alive.From), min(s.To, alive.To)
+	}
+	return s, ok
 }
 
 // trampolines are all trampolines and slots of the recording.
@@ -101,13 +114,20 @@ type use struct{ site, from, to uint64 }
 
 // piece returns what the out-of-line code at addr is for.
 func (x *trampolines) piece(addr, t uint64) (Trampoline, bool) {
+	none := Trampoline{To: timeline.MaxTime}
 	i := sort.Search(len(x.pieces), func(i int) bool { return x.pieces[i].Addr > addr })
 	for i--; i >= 0 && x.reach[i] > addr; i-- {
-		if s := &x.pieces[i]; addr < s.Addr+s.Len && s.From <= t && t < s.To {
+		switch s := &x.pieces[i]; {
+		case addr >= s.Addr+s.Len:
+		case t < s.From:
+			none.To = min(none.To, s.From)
+		case t >= s.To:
+			none.From = max(none.From, s.To)
+		default:
 			return *s, true
 		}
 	}
-	return Trampoline{}, false
+	return none, false
 }
 
 // trampoline returns what a BPF image is for.

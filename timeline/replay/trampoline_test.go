@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"log"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -88,6 +89,41 @@ func TestTrampolineAt(t *testing.T) {
 		if got != tt.want {
 			t.Errorf("%#x at %s:\ngot  %q\nwant %q", tt.addr, replay.Seconds(tt.t), got, tt.want)
 		}
+	}
+}
+
+// TestNoTrampoline: where code has no known purpose, it has none for all of the time that the result says.
+func TestNoTrampoline(t *testing.T) {
+	small, rich := load(t, "small"), load(t, "rich")
+	rnd := rand.New(rand.NewPCG(9, 10))
+	with, within := 0, 0
+	for range 20_000 {
+		r, lo, n := small, uint64(0xffffffffc0291000), uint64(0x3000)
+		if rnd.IntN(2) == 0 {
+			r, lo, n = rich, 0xffffffffc0350000, 0x10000
+		}
+		addr := lo + rnd.Uint64N(n)
+		at := r.Report.First + rnd.Uint64N(r.Report.Horizon-r.Report.First)
+		s, ok := r.TrampolineAt(addr, at)
+		if ok {
+			with++
+			continue
+		}
+		if s.To == 0 {
+			continue
+		}
+		if at < s.From || at >= s.To {
+			t.Fatalf("%#x at %d: nothing from %d to %d", addr, at, s.From, s.To)
+		}
+		within++
+		for _, x := range []uint64{s.From, s.To - 1, s.From + rnd.Uint64N(s.To-s.From)} {
+			if s, ok := r.TrampolineAt(addr, x); ok {
+				t.Fatalf("%#x has no trampoline at %d, but at %d: %+v", addr, at, x, s)
+			}
+		}
+	}
+	if with < 100 || within < 1000 {
+		t.Errorf("%d trampolines, %d times without one", with, within)
 	}
 }
 
