@@ -233,7 +233,7 @@ func (x *batch) read(sc *perfdata.Scanner, n int) {
 			break
 		}
 		p := part{rec: *sc.Record(), trace: len(sc.Payload())}
-		if !isCompressed(p.rec.Type) { // of which only the size counts
+		if !isCompressed(p.rec.Type) { // only their size counts
 			x.room = append(x.room, p.rec.Raw...)
 			p.rec.Raw = x.room[at:len(x.room):len(x.room)]
 		}
