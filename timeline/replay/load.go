@@ -400,7 +400,7 @@ func (r *Replay) readNames(opts Options) (warnings func() []error) {
 		if r.Snapshot != nil {
 			found = r.Snapshot.Warnings()
 		}
-		if r.kallsyms != nil && opts.Only == nil && r.Recording.Size() >= manyNames {
+		if r.kallsyms != nil && opts.Only == nil && sizeOfRecords(r.Recording) >= manyNames {
 			r.kallsyms.Index()
 		}
 		return found
@@ -409,8 +409,17 @@ func (r *Replay) readNames(opts Options) (warnings func() []error) {
 	return warnings
 }
 
-// manyNames is from how many bytes of a recording on its image needs so many names that it is certain to need an
-// index of them.
+// sizeOfRecords returns about how many bytes of records a recording has, those that were compressed included.
+func sizeOfRecords(rec *perfdata.Recording) int64 {
+	if _, err := rec.Compressed(); err != nil {
+		return rec.Size()
+	}
+	const usual = 4 // records take at least so many times as many bytes as zstd leaves
+	return usual * rec.Size()
+}
+
+// manyNames is from how many bytes of records on the image of a recording needs so many
+// names that it is certain to need an index of them.
 const manyNames = 16 << 20
 
 // prepare gives a scan what it needs to build the image.

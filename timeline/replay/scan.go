@@ -200,7 +200,7 @@ func (s *scan) name() {
 // expected estimates the number of pokes, to allocate room for them.
 func (s *scan) expected() int {
 	// A poke of the usual five bytes takes 64 bytes of a file.
-	return int(min(s.rec.Size()/60, 1<<22))
+	return int(min(sizeOfRecords(s.rec)/60, 1<<22))
 }
 
 const maxWarnings = 100
