@@ -72,7 +72,7 @@ type batchQueue struct {
 }
 
 func newBatchQueue(s *scan, sc *perfdata.Scanner) *batchQueue {
-	c := &batchQueue{s: s, sc: sc, unloads: s.rec.Size() > unloadAbove, wait: 1}
+	c := &batchQueue{s: s, sc: sc, unloads: sizeOfRecords(s.rec) > unloadAbove, wait: 1}
 	c.changed.L = &c.lock
 	c.onFault = debug.SetPanicOnFault(false)
 	debug.SetPanicOnFault(c.onFault)
