@@ -494,13 +494,14 @@ func TestFollowCopy(t *testing.T) {
 	n := 0
 	data := rewrite(t, path, func(_ *perfdata.Recording, rec *perfdata.Record) bool {
 		exec := rec.Type == perfdata.RecordComm && rec.Misc&perfdata.MiscCommExec != 0
-		if exec {
+		waits := rec.Type == perfdata.RecordComm && bytes.Contains(rec.Raw, []byte("perf-exec"))
+		if exec || waits {
 			n++
 		}
-		return !exec
+		return !exec && !waits
 	})
-	if n == 0 {
-		t.Fatal("no exec in the recording")
+	if n < 2 {
+		t.Fatal("no exec in the recording, or no process that waits for it")
 	}
 	kcoreDir := filepath.Join(path, "kcore_dir")
 	f, err := replay.Follow(bytes.NewReader(data), replay.Options{KCore: kcoreDir, CPUs: 2})
