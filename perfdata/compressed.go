@@ -393,23 +393,20 @@ func (z *inflater) whole(b []byte) (header, error) {
 // skipUsual returns how many bytes at the beginning of b are records that whole finds whole, because
 // each has a header of the kernel and another one follows. It may stop early.
 func (e endian) skipUsual(b []byte) (n int) {
-	if e == big {
-		return 0
-	}
-	isUsual := func(h uint64) bool {
-		return uint32(h)-1 < uint32(firstUserRecord)-1 && h>>48&7 == 0 && h>>48 >= headerSize
-	}
 	for len(b)-n >= headerSize {
-		h := binary.LittleEndian.Uint64(b[n:])
-		size := int(h >> 48)
-		if !isUsual(h) || size > len(b)-n-headerSize || !isUsual(binary.LittleEndian.Uint64(b[n+size:])) {
+		h, word := e.header(b[n:]), word64(b, n)
+		if !h.isOfKernel() {
 			break
 		}
-		// Most headers are like the one before. Where the next record is does not depend on what is
-		// loaded here, so the processor need not wait for it.
-		for n += size; size <= len(b)-n-headerSize && binary.LittleEndian.Uint64(b[n:]) == h && isUsual(binary.LittleEndian.Uint64(b[n+size:])); {
-			n += size
+		// Most headers are like the one before. Then where the next record is does not depend on what is
+		// loaded, so the processor need not wait for it.
+		for h.size <= len(b)-n-headerSize && word64(b, n+h.size) == word {
+			n += h.size
 		}
+		if h.size > len(b)-n-headerSize || !e.header(b[n+h.size:]).isOfKernel() {
+			break
+		}
+		n += h.size
 	}
 	return n
 }

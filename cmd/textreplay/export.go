@@ -382,7 +382,7 @@ func (e *export) failed(path string, err error) {
 	}
 }
 
-// openInput returns a recording's path, that of a copy if it is standard input, and its files. remove
+// openInput returns a recording's path, that of a copy if it comes through a pipe, and its files. remove
 // removes the copy.
 func (e *export) openInput(path string) (input string, files []string, remove func(), err error) {
 	if input, remove, err = e.spooled(path); err != nil {

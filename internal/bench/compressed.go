@@ -16,25 +16,12 @@ import (
 	"github.com/textreplay/textreplay/perfdata"
 )
 
-// benchCompressed prints how long images of compressed recordings take.
+// compressed: how long images of compressed recordings take.
 //
 // perf writes one zstd frame, in which each block needs the one before, so one CPU decompresses it. The
 // yardstick is what can be had with that: the longer of the decompression alone, and of all work, shared by
 // the CPUs without loss. The work is the CPU time of the decompression and of the image of the same records,
 // not compressed.
-func benchCompressed(runs int) error {
-	dir, err := os.MkdirTemp("", "bench-compressed-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(dir)
-	b := &allBench{dir: dir, runs: runs}
-	if b.self, err = os.Executable(); err != nil {
-		return err
-	}
-	return b.run(b.compressed)
-}
-
 func (b *allBench) compressed() error {
 	for _, h := range []struct {
 		name string

@@ -17,8 +17,8 @@
 //
 // The first, of images and answers, needs cc, 5 GB of disk and memory for the page
 // cache, and perf; with a real recording that has many text pokes it has more
-// rows. The second has those of its rows that compare all CPUs with one. perfdata needs gcc, 3 GB
-// of disk and as much memory; at a recording with many text pokes, and perf; pprof perf and 5 GB
+// rows. The second has those of its rows that compare all CPUs with one; compressed, of recordings
+// made with perf record -z, needs 3 GB of disk. perfdata needs gcc, 3 GB of disk and as much memory; at a recording with many text pokes, and perf; pprof perf and 5 GB
 // of disk; the last, of recordings that are larger than the memory, 60 GB of disk and half an hour.
 //
 // bench figures and bench side make single measurements for these, each in a process of its
@@ -58,7 +58,7 @@ func main() {
 	case flag.NArg() == 1 && flag.Arg(0) == "scaling":
 		err = benchScaling(*runs)
 	case flag.NArg() == 1 && flag.Arg(0) == "compressed":
-		err = benchCompressed(*runs)
+		err = benchStep(*runs, (*allBench).compressed)
 	case flag.NArg() >= 3 && flag.Arg(0) == "figures":
 		err = figures(flag.Args()[1:])
 	case flag.NArg() == 2 && flag.Arg(0) == "at":

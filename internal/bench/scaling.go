@@ -19,7 +19,12 @@ func benchScaling(runs int) error {
 	if runtime.NumCPU() == 1 {
 		return errors.New("there is only one CPU")
 	}
-	dir, err := os.MkdirTemp("", "bench-scaling-")
+	return benchStep(runs, (*allBench).scaling)
+}
+
+// benchStep prints the rows of one step, which needs no more than this program.
+func benchStep(runs int, step func(*allBench) error) error {
+	dir, err := os.MkdirTemp("", "bench-")
 	if err != nil {
 		return err
 	}
@@ -28,7 +33,7 @@ func benchScaling(runs int) error {
 	if b.self, err = os.Executable(); err != nil {
 		return err
 	}
-	return b.run(b.scaling)
+	return b.run(func() error { return step(b) })
 }
 
 // scaling: how much faster all CPUs make an image than one.

@@ -3,13 +3,7 @@
 
 package replay
 
-import (
-	"runtime"
-	"runtime/debug"
-	"sync"
-
-	"github.com/textreplay/textreplay/perfdata"
-)
+import "github.com/textreplay/textreplay/perfdata"
 
 // Records that were compressed are in no file, so there are no regions for goroutines to begin at. One
 // goroutine at a time decompresses them into batches, and others find the runs of the batches, as in
@@ -57,53 +51,27 @@ type batchQueue struct {
 	sc      *perfdata.Scanner
 	unloads bool  // memory of the file is released
 	unload  int64 // offset in the file from which that is done next
-	width   int   // how many goroutines read and decode besides the caller
-	onFault bool
-	group   sync.WaitGroup
 
-	lock    sync.Mutex
-	changed sync.Cond // signals that one of the following has changed
-	queue   []*batch  // in the order of the file; those at the end may be not decoded
-	reading bool      // somebody reads the next batch
-	ended   bool      // there is none, or none is needed
-	plain   int       // how many of the next ones are plain
-	wait    int       // how many will be if the next one does not pay
+	crew
+	// These are used with its lock.
+	queue   []*batch // in the order of the file; those at the end may be not decoded
+	reading bool     // somebody reads the next batch
+	plain   int      // how many of the next ones are plain
+	wait    int      // how many will be if the next one does not pay
 	free    []*batch
 }
 
 func newBatchQueue(s *scan, sc *perfdata.Scanner) *batchQueue {
 	c := &batchQueue{s: s, sc: sc, unloads: sizeOfRecords(s.rec) > unloadAbove, wait: 1}
-	c.changed.L = &c.lock
-	c.onFault = debug.SetPanicOnFault(false)
-	debug.SetPanicOnFault(c.onFault)
+	c.crew.init()
 	return c
 }
 
-// start starts the other goroutines.
-func (c *batchQueue) start() {
-	c.width = runtime.GOMAXPROCS(0) - 1
-	for range c.width {
-		c.group.Go(c.work)
-	}
-}
-
-// stop returns when no goroutine uses the recording.
-func (c *batchQueue) stop() {
-	c.lock.Lock()
-	c.ended = true
-	c.changed.Broadcast()
-	c.lock.Unlock()
-	c.group.Wait()
-}
-
-// work reads and decodes batches until there are no more.
+// work reads and decodes batches until there are no more. The lock is held.
 func (c *batchQueue) work() {
-	debug.SetPanicOnFault(c.onFault)
-	c.lock.Lock()
-	defer c.lock.Unlock()
 	for {
 		switch x := c.undecoded(); {
-		case !c.reading && !c.ended && len(c.queue) <= 3*c.width+1:
+		case c.mayRead():
 			c.readNext()
 		case x != nil:
 			c.decode(x)
@@ -114,6 +82,9 @@ func (c *batchQueue) work() {
 		}
 	}
 }
+
+// mayRead reports whether the next batch should be read, and nobody reads it. The lock is held.
+func (c *batchQueue) mayRead() bool { return !c.reading && !c.ended && !c.isFarAhead(len(c.queue)) }
 
 // undecoded returns the first batch whose runs nobody looks for yet, nil if there is none. The lock is held.
 func (c *batchQueue) undecoded() *batch {
@@ -135,7 +106,7 @@ func (c *batchQueue) take() *batch {
 			x := c.queue[0]
 			c.queue = append(c.queue[:0], c.queue[1:]...)
 			if c.width == 0 && !c.ended {
-				c.start() // not before: where one batch is the last, nothing was in vain
+				c.start(c.work) // not before: where one batch is the last, nothing was in vain
 			}
 			c.changed.Broadcast()
 			return x
@@ -143,7 +114,7 @@ func (c *batchQueue) take() *batch {
 		switch x := c.undecoded(); {
 		case x != nil:
 			c.decode(x)
-		case !c.reading && !c.ended && len(c.queue) <= 3*c.width+1:
+		case c.mayRead():
 			c.readNext()
 		case c.ended && !c.reading && len(c.queue) == 0:
 			return nil

@@ -6,10 +6,7 @@ package replay
 import (
 	"encoding/binary"
 	"io"
-	"runtime"
-	"runtime/debug"
 	"slices"
-	"sync"
 
 	"github.com/textreplay/textreplay/internal/patching"
 	"github.com/textreplay/textreplay/perfdata"
@@ -103,50 +100,33 @@ type item struct {
 
 // chunks decodes the chunks of a file, as many at the same time as there are CPUs.
 type chunks struct {
-	s       *scan
-	rest    []byte
-	from    io.ReaderAt // has rest, too
-	reused  bool        // the memory of rest is used again, so nothing may point to it later
-	width   int         // how many goroutines decode besides the caller
-	onFault bool
-	group   sync.WaitGroup
-	buffer  buffer // of the caller
+	s      *scan
+	rest   []byte
+	from   io.ReaderAt // has rest, too
+	reused bool        // the memory of rest is used again, so nothing may point to it later
+	buffer buffer      // of the caller
 
-	lock    sync.Mutex
-	changed sync.Cond // signals that one of the following has changed
-	next    int       // where in rest the next chunk begins
-	begun   int       // how many regions were begun, and how many were handed over or passed
-	taken   int
-	ended   bool // no chunk is needed any more
-	ready   map[int]*chunk
-	free    []*chunk
+	crew
+	// These are used with its lock.
+	next  int // where in rest the next chunk begins
+	begun int // how many regions were begun, and how many were handed over or passed
+	taken int
+	ready map[int]*chunk
+	free  []*chunk
 }
 
 // newChunks returns the chunks of what a Scanner has ahead.
 func newChunks(s *scan, rest []byte, from io.ReaderAt) *chunks {
 	c := &chunks{s: s, rest: rest, from: from, ready: make(map[int]*chunk), free: s.freeChunks}
-	c.changed.L = &c.lock
-	c.onFault = debug.SetPanicOnFault(false)
-	debug.SetPanicOnFault(c.onFault)
+	c.crew.init()
 	return c
 }
 
-// start starts the other goroutines.
-func (c *chunks) start() {
-	c.width = runtime.GOMAXPROCS(0) - 1
-	for range c.width {
-		c.group.Go(c.work)
-	}
-}
-
-// work decodes chunks until there are no more.
+// work decodes chunks until there are no more. The lock is held.
 func (c *chunks) work() {
-	debug.SetPanicOnFault(c.onFault)
 	var b buffer
-	c.lock.Lock()
-	defer c.lock.Unlock()
 	for {
-		for c.isFarAhead() && !c.ended {
+		for c.isFarAhead(c.begun-c.taken) && !c.ended {
 			c.changed.Wait()
 		}
 		if !c.decodeNext(&b) {
@@ -154,9 +134,6 @@ func (c *chunks) work() {
 		}
 	}
 }
-
-// isFarAhead reports whether so many chunks wait to be taken that no more are decoded.
-func (c *chunks) isFarAhead() bool { return c.begun-c.taken > 3*c.width+1 }
 
 // decodeNext decodes the next region, from where its first record seems to begin. It returns false if
 // there is none. The lock is held when it is called and when it returns.
@@ -208,7 +185,7 @@ func (c *chunks) take() *chunk {
 		c.begun = max(c.begun, k)
 		x := c.ready[k]
 		if x == nil && c.begun > k {
-			if (c.isFarAhead() || !c.decodeNext(&c.buffer)) && c.ready[k] == nil {
+			if (c.isFarAhead(c.begun-c.taken) || !c.decodeNext(&c.buffer)) && c.ready[k] == nil {
 				c.changed.Wait()
 			}
 			continue
@@ -227,7 +204,7 @@ func (c *chunks) take() *chunk {
 		delete(c.ready, k)
 		c.next, c.ended = x.end, x.isLast
 		if c.taken++; c.width == 0 && !c.ended {
-			c.start() // not before: where one chunk is the last, nothing was in vain
+			c.start(c.work) // not before: where one chunk is the last, nothing was in vain
 		}
 		if c.begun-c.taken <= c.width+1 || c.ended {
 			c.changed.Broadcast() // not for each chunk: to wake a goroutine takes time
@@ -244,13 +221,9 @@ func (c *chunks) giveBack(x *chunk) {
 	c.free = append(c.free, x)
 }
 
-// stop returns when no goroutine uses the recording.
+// stop is that of crew. The scan's next chunks use the memory of these.
 func (c *chunks) stop() {
-	c.lock.Lock()
-	c.ended = true
-	c.changed.Broadcast()
-	c.lock.Unlock()
-	c.group.Wait()
+	c.crew.stop()
 	for _, x := range c.ready {
 		c.free = append(c.free, x)
 	}

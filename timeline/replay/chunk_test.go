@@ -280,6 +280,34 @@ func isDir(path string) bool {
 	return err == nil && fi.IsDir()
 }
 
+// histories are read in chunks and in batches.
+var histories = map[string]genperf.History{
+	"address": {Pokes: 30_000, Sites: 500},
+	"random":  {Pokes: 60_000, Sites: 300, Order: genperf.Random, CPUs: 4},
+	"births":  {Pokes: 30_000, Sites: 500, Births: 5},
+	"samples": {Pokes: 1_000, Sites: 500, Samples: 30_000},
+}
+
+// readsAlike compares what is read record by record with what is read in small and usual chunks or batches, on one CPU
+// and on several. It returns how many runs of pokes were kept, and how many records were entered in runs.
+func readsAlike(t *testing.T, path string) (runs, inRuns int) {
+	t.Helper()
+	want := readWith(t, path, neverChunks, 1)
+	if want.Err != "" {
+		t.Fatal(want.Err)
+	}
+	for _, by := range []chunking{smallChunks, usualChunking} {
+		for _, cpus := range []int{1, 2, 3, 8} {
+			got := readWith(t, path, by, cpus)
+			runs, inRuns = runs+got.runs, inRuns+got.inRuns
+			if d := difference(want, got); d != "" {
+				t.Errorf("regions of %d bytes, batches of %d, %d CPUs: %.2000s", by.bytes, by.batch, cpus, d)
+			}
+		}
+	}
+	return runs, inRuns
+}
+
 // TestBatchesChangeNothing compares what is read in batches, if records are compressed, with what is read
 // record by record.
 func TestBatchesChangeNothing(t *testing.T) {
@@ -289,12 +317,7 @@ func TestBatchesChangeNothing(t *testing.T) {
 		typ := []perfdata.RecordType{perfdata.RecordCompressed, perfdata.RecordCompressed2}[i%2]
 		paths[name] = compress(t, filepath.Join("../../testdata", name, "rec.data"), filepath.Join(dir, name), typ)
 	}
-	for name, h := range map[string]genperf.History{
-		"address": {Pokes: 30_000, Sites: 500},
-		"random":  {Pokes: 60_000, Sites: 300, Order: genperf.Random, CPUs: 4},
-		"births":  {Pokes: 30_000, Sites: 500, Births: 5},
-		"samples": {Pokes: 1_000, Sites: 500, Samples: 30_000},
-	} {
+	for name, h := range histories {
 		plain := filepath.Join(dir, name+".plain")
 		if err := h.Write(plain); err != nil {
 			t.Fatal(err)
@@ -303,20 +326,7 @@ func TestBatchesChangeNothing(t *testing.T) {
 	}
 	for name, path := range paths {
 		t.Run(name, func(t *testing.T) {
-			want := readWith(t, path, neverChunks, 1)
-			if want.Err != "" {
-				t.Fatal(want.Err)
-			}
-			inRuns := 0
-			for _, by := range []chunking{smallChunks, usualChunking} {
-				for _, cpus := range []int{1, 2, 3, 8} {
-					got := readWith(t, path, by, cpus)
-					inRuns += got.inRuns
-					if d := difference(want, got); d != "" {
-						t.Errorf("batches of %d bytes, %d CPUs: %.2000s", by.batch, cpus, d)
-					}
-				}
-			}
+			_, inRuns := readsAlike(t, path)
 			if inRuns == 0 && name != "arm64" && name != "callgraph" && name != "smalldup" {
 				t.Error("no record was entered in a run")
 			}
@@ -332,12 +342,7 @@ func TestChunksChangeNothing(t *testing.T) {
 	for _, name := range []string{"callgraph", "hotplug", "lossy", "rich", "small", "smalldup", "storm", "z72", "arm64"} {
 		paths[name] = filepath.Join("../../testdata", name, "rec.data")
 	}
-	for name, h := range map[string]genperf.History{
-		"address": {Pokes: 30_000, Sites: 500},
-		"random":  {Pokes: 60_000, Sites: 300, Order: genperf.Random, CPUs: 4},
-		"births":  {Pokes: 30_000, Sites: 500, Births: 5},
-		"samples": {Pokes: 1_000, Sites: 500, Samples: 30_000},
-	} {
+	for name, h := range histories {
 		paths[name] = filepath.Join(dir, name)
 		if err := h.Write(paths[name]); err != nil {
 			t.Fatal(err)
@@ -345,20 +350,7 @@ func TestChunksChangeNothing(t *testing.T) {
 	}
 	for name, path := range paths {
 		t.Run(name, func(t *testing.T) {
-			want := readWith(t, path, neverChunks, 1)
-			if want.Err != "" {
-				t.Fatal(want.Err)
-			}
-			runs := 0
-			for _, by := range []chunking{smallChunks, usualChunking} {
-				for _, cpus := range []int{1, 2, 3, 8} {
-					got := readWith(t, path, by, cpus)
-					runs += got.runs
-					if d := difference(want, got); d != "" {
-						t.Errorf("regions of %d bytes, %d CPUs: %.2000s", by.bytes, cpus, d)
-					}
-				}
-			}
+			runs, _ := readsAlike(t, path)
 			if runs == 0 && name != "arm64" && name != "callgraph" && name != "smalldup" && name != "samples" {
 				t.Error("no run of pokes was kept")
 			}

@@ -14,9 +14,8 @@ import (
 	"github.com/textreplay/textreplay/timeline"
 )
 
-// newRecorderTape returns the tape of an arm64 kernel that "textreplay record" recorded: its
-// events are opened enabled. The word at 0x1100 changes from 480 to 500.
-func newRecorderTape(t *testing.T) *tape {
+// beginRecorderTape returns what newRecorderTape does, up to the first round.
+func beginRecorderTape(t *testing.T) *tape {
 	w := newProbeTape(t)
 	w.cmdline = "textreplay record"
 	for i := range w.events {
@@ -25,6 +24,13 @@ func newRecorderTape(t *testing.T) *tape {
 	w.tick(10, 110)
 	w.tick(11, 120)
 	w.round()
+	return w
+}
+
+// newRecorderTape returns the tape of an arm64 kernel that "textreplay record" recorded: its
+// events are opened enabled. The word at 0x1100 changes from 480 to 500.
+func newRecorderTape(t *testing.T) *tape {
+	w := beginRecorderTape(t)
 	w.change(21, 480, 500, 0x1100, wordNOP, wordB)
 	w.tick(10, 900)
 	w.round()
@@ -257,14 +263,7 @@ func TestProbedCodeReads(t *testing.T) {
 		}, readings(4) + read(600, 610, code), image, unknown},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			w := newProbeTape(t)
-			w.cmdline = "textreplay record"
-			for i := range w.events {
-				w.events[i].attr.Flags &^= perfdata.FlagDisabled
-			}
-			w.tick(10, 110)
-			w.tick(11, 120)
-			w.round()
+			w := beginRecorderTape(t)
 			tt.tape(w)
 			w.tick(10, 900)
 			w.round()
