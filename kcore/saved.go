@@ -17,12 +17,11 @@ import (
 // not read the text again. Its form depends on the byte order of the machine and on the
 // compiler's layout of structs: only the same program, on the same kind of machine, may use it.
 type EncodedKallsyms struct {
-	Symbols []byte `json:"-"` // must begin at an address that is a multiple of 8
-	Names   []byte `json:"-"` // in the order of Symbols
+	Symbols []byte // must begin at an address that is a multiple of 8
+	Names   []byte // in the order of Symbols
 	// ByName has 32-bit words: first for each hash 1 + the index of the first symbol with it,
 	// then for each symbol 1 + the index of the next one with the same hash. 0 is none.
-	ByName []byte `json:"-"`
-	// The other fields can be stored as JSON.
+	ByName  []byte
 	Modules []string
 	Text    [2]uint64 // see Kallsyms.Text; 0, 0 if it is not known
 	Size    int64     // of the text of the table, in bytes

@@ -59,7 +59,7 @@ type EncodedMeta struct {
 	Unpatched        [4]uint32
 	UnpatchedSegment int32
 	Segments         []Range
-	Duplicates       int `json:"Doubles"`
+	Duplicates       int
 	Skews            []Skew
 }
 

@@ -28,23 +28,33 @@ func wholeProgram() *cobra.Command {
 // TestCommandAlone: a command that is made without the others has the same help, and has the name by
 // which it is found.
 func TestCommandAlone(t *testing.T) {
+	flags := (&app{pager: &pager{}}).rootCmd(io.Discard).PersistentFlags()
 	for _, c := range commands() {
 		if got := c.make(&app{pager: &pager{}}).Name(); got != c.name {
 			t.Errorf("%s: the command is named %s", c.name, got)
 		}
-		if (commandOf([]string{c.name, "x"}) == nil) != c.readsOthers {
+		if (commandOf([]string{c.name, "x"}, flags) == nil) != c.readsOthers {
 			t.Errorf("%s: it is made with all others: %v", c.name, !c.readsOthers)
 		}
 		var alone, whole, stderr bytes.Buffer
 		run([]string{c.name, "--help"}, nil, &alone, &stderr)
-		run([]string{"--no-pager", c.name, "--help"}, nil, &whole, &stderr) // flags first: with all others
+		run([]string{"help", c.name}, nil, &whole, &stderr)
 		if alone.Len() < 100 || alone.String() != whole.String() || stderr.Len() > 0 {
 			t.Errorf("%s --help alone prints\n%s\nwith all commands\n%s%s", c.name, &alone, &whole, &stderr)
 		}
 	}
-	for _, args := range [][]string{nil, {"help"}, {"completion"}, {"__complete", "at"}, {"--version"}, {"-i", "at"}, {"At"}} {
-		if c := commandOf(args); c != nil {
-			t.Errorf("%q: %s is made alone", args, c.name)
+	for _, c := range []struct{ args, want string }{
+		{"", ""}, {"help", ""}, {"completion", ""}, {"__complete at", ""}, {"At", ""},
+		{"-i rec.data at", "at"}, {"-irec.data --json --index never log at", "log"}, {"--index=never --no-pager at x", "at"},
+		{"--no-pager=false -i at at", "at"}, {"-i at", ""}, {"-i", ""}, {"--index", ""}, {"--index=at", ""},
+		{"--version", ""}, {"-h at", ""}, {"-x at", ""}, {"--no-such at", ""}, {"- at", ""}, {"-- at", ""}, {"---i at", ""},
+	} {
+		got := ""
+		if c := commandOf(strings.Fields(c.args), flags); c != nil {
+			got = c.name
+		}
+		if got != c.want {
+			t.Errorf("%s: %q is made alone, want %q", c.args, got, c.want)
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/textreplay/textreplay/internal/build"
 	"github.com/textreplay/textreplay/internal/outfile"
@@ -70,7 +71,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root.SetIn(stdin)
 	root.SetOut(a.out)
 	root.SetErr(stderr)
-	if c := commandOf(args); c != nil {
+	if c := commandOf(args, root.PersistentFlags()); c != nil {
 		a.addCommand(root, c)
 	} else {
 		a.addCommands(root)
@@ -154,11 +155,12 @@ func commands() []command {
 	}
 }
 
-// commandOf returns the command that args begin with, which needs no other command, nil if there is
-// none. The flags of a command are as many as those of all commands, and most of what a short run of
-// the program does is to make them.
-func commandOf(args []string) *command {
-	if len(args) == 0 {
+// commandOf returns the command that args name, which needs no other command, nil if that is not certain:
+// flags that are not among the given ones, those of all commands, may precede it. The flags of a command
+// are as many as those of all commands, and most of what a short run of the program does is to make them.
+func commandOf(args []string, flags *pflag.FlagSet) *command {
+	args, ok := afterFlags(args, flags)
+	if !ok || len(args) == 0 {
 		return nil
 	}
 	for _, c := range commands() {
@@ -167,6 +169,36 @@ func commandOf(args []string) *command {
 		}
 	}
 	return nil
+}
+
+// afterFlags returns what follows the flags and their values at the beginning of args. It reports whether
+// they are flags of the given set.
+func afterFlags(args []string, flags *pflag.FlagSet) (rest []string, ok bool) {
+	for len(args) > 0 && strings.HasPrefix(args[0], "-") {
+		name, value, isLong := strings.Cut(args[0], "--")
+		hasValue := false
+		var f *pflag.Flag
+		switch {
+		case isLong && name == "":
+			name, _, hasValue = strings.Cut(value, "=")
+			f = flags.Lookup(name)
+		case len(args[0]) > 1:
+			hasValue = len(args[0]) > 2
+			f = flags.ShorthandLookup(args[0][1:2])
+		}
+		if f == nil || !isLong && hasValue && f.NoOptDefVal != "" { // or several flags of one letter
+			return nil, false
+		}
+		n := 1
+		if !hasValue && f.NoOptDefVal == "" {
+			n = 2
+		}
+		if len(args) < n {
+			return nil, false
+		}
+		args = args[n:]
+	}
+	return args, true
 }
 
 // addCommand adds one command to root, as the only one.

@@ -31,6 +31,7 @@ var allowed = map[string][]string{
 	"internal/outfile":      {"internal/pathname"},
 	"internal/vmlinux":      {},
 	"internal/build":        {"internal/indexversion"},
+	"internal/fields":       {},
 	"internal/indexversion": {},
 	"internal/lazyregexp":   {},
 	"internal/mapfile":      {},
@@ -40,7 +41,7 @@ var allowed = map[string][]string{
 	"internal/printable":    {},
 	"internal/recordargs":   {},
 	"internal/spread":       {},
-	"timeline/replay":       {"perfdata", "kcore", "timeline", "disasm", "internal/indexversion", "internal/patching", "internal/mapfile", "internal/memory", "internal/numbers", "internal/outfile", "internal/pathname", "internal/recordargs", "internal/vmlinux", "recorder/journal"},
+	"timeline/replay":       {"perfdata", "kcore", "timeline", "disasm", "internal/fields", "internal/indexversion", "internal/patching", "internal/mapfile", "internal/memory", "internal/numbers", "internal/outfile", "internal/pathname", "internal/recordargs", "internal/vmlinux", "recorder/journal"},
 	"recorder/journal":      {},
 	"recorder":              {"perfdata", "kcore", "recorder/journal", "internal/patching", "internal/pathname"},
 	"timeline/pprofexport": {

@@ -4,11 +4,9 @@
 package replay
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"debug/elf"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -19,6 +17,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/textreplay/textreplay/internal/fields"
 	"github.com/textreplay/textreplay/internal/indexversion"
 	"github.com/textreplay/textreplay/internal/mapfile"
 	"github.com/textreplay/textreplay/internal/outfile"
@@ -32,8 +31,8 @@ import (
 //
 //	header     magic, version, places of what follows, checksum of all between the
 //	           sections and the windows, stamp of what the image was made of
-//	sections   each at a multiple of 64 bytes: the tables of the image, JSON with the
-//	           report and all else that is not a table, kallsyms
+//	sections   each at a multiple of 64 bytes: the tables of the image, the report
+//	           and all else that is not a table (internal/fields), kallsyms
 //	sums       a checksum for each block of the sections
 //	directory  for each section its place, its length, and the size of an element
 //	windows    the in-place pokes, in blocks with a checksum each
@@ -84,8 +83,8 @@ type sectionEntry struct{ Offset, Len, Size uint64 }
 
 // The sections of the directory: the tables of the image, then these.
 const (
-	sectionMeta        = iota // JSON
-	sectionTrampolines        // JSON
+	sectionMeta        = iota // an indexMeta
+	sectionTrampolines        // savedTrampolines
 	sectionWindows            // checksums
 	sectionIdle               // moments that bound windows
 	sectionSymbols            // of kallsyms
@@ -135,24 +134,18 @@ func (r *Replay) writeIndex(w io.Writer, stamp [sha256.Size]byte) error {
 		windows, meta.Windows = r.windows.Encode()
 		meta.Stretches, meta.Slow = windows.Stretches, windows.Slow
 	}
-	symbols := new(kcore.EncodedKallsyms)
+	var symbols kcore.EncodedKallsyms
 	if r.kallsyms != nil {
 		if meta.Kallsyms = r.kallsyms.Encode(); meta.Kallsyms != nil {
-			symbols = meta.Kallsyms
+			symbols = *meta.Kallsyms
+			meta.Kallsyms = &kcore.EncodedKallsyms{Modules: symbols.Modules, Text: symbols.Text, Size: symbols.Size} // its tables are sections
 		}
 	}
-	text, err := json.Marshal(&meta)
-	if err != nil {
-		return err
-	}
-	saved, err := json.Marshal(r.savedTrampolines())
-	if err != nil {
-		return err
-	}
 
+	trampolines := r.savedTrampolines()
 	sections := append(image.Tables, []timeline.EncodedTable{
-		sectionMeta:        {Data: text, Size: 1},
-		sectionTrampolines: {Data: saved, Size: 1},
+		sectionMeta:        {Data: fields.Append(nil, &meta), Size: 1},
+		sectionTrampolines: {Data: fields.Append(nil, &trampolines), Size: 1},
 		sectionWindows:     {Data: windows.Sums, Size: 1},
 		sectionIdle:        {Data: windows.Idle, Size: 1},
 		sectionSymbols:     {Data: symbols.Symbols, Size: 1},
@@ -229,9 +222,7 @@ func (r *Replay) readIndex(data []byte, stamp [sha256.Size]byte, opts *Options) 
 		}
 	}
 	var meta indexMeta
-	dec := json.NewDecoder(bytes.NewReader(own[sectionMeta].Data))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&meta); err != nil || meta.Report == nil {
+	if err := fields.Read(own[sectionMeta].Data, &meta); err != nil || meta.Report == nil {
 		return indexErrorf("its report cannot be read: %v", err)
 	}
 	if why := meta.Report.Misfit; why != "" && r.Snapshot != nil {
@@ -586,7 +577,7 @@ func (r *Replay) savedTrampolines() (s savedTrampolines) {
 // take reads the trampolines from the index of r, and reports whether it could.
 func (x *trampolines) take(r *Replay) bool {
 	var s savedTrampolines
-	if len(x.saved) == 0 || json.Unmarshal(x.saved, &s) != nil || slices.ContainsFunc(s.Pieces, badTrampoline) {
+	if len(x.saved) == 0 || fields.Read(x.saved, &s) != nil || slices.ContainsFunc(s.Pieces, badTrampoline) {
 		return false
 	}
 	uses := make(map[*timeline.Lifetime][]use)

@@ -10,9 +10,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"reflect"
-	"strings"
 	"time"
+
+	"github.com/cespare/xxhash/v2"
 
 	"github.com/textreplay/textreplay/internal/mapfile"
 )
@@ -74,7 +74,6 @@ func (r *Replay) stampOf(opts *Options) (stamp [sha256.Size]byte, err error) {
 	var sum []byte
 	text := func(format string, args ...any) { sum = append(fmt.Appendf(sum, format, args...), '\n') }
 	text("program %s", build)
-	text("report %s", signature(reflect.TypeFor[indexMeta]()))
 	text("guest %d", opts.Guest)
 	text("cpus %d", opts.CPUs)
 	text("undated %v", r.undated)
@@ -100,7 +99,7 @@ const (
 )
 
 // sample describes a file by what stat says and by parts of its content. It uses all of
-// the content if stat cannot show every change.
+// the content if stat cannot show every change. The hash need not stand against attacks.
 func (f *stampedFile) sample() (string, error) {
 	if f.info == nil {
 		return "is not there", nil
@@ -116,7 +115,7 @@ func (f *stampedFile) sample() (string, error) {
 	if err := f.same(info, nil); err != nil {
 		return "", err
 	}
-	h := sha256.New()
+	h := xxhash.New()
 	buf := make([]byte, stampEnds)
 	part := func(off, n int64) {
 		if _, e := io.CopyBuffer(h, io.NewSectionReader(file, off, n), buf); err == nil {
@@ -136,7 +135,7 @@ func (f *stampedFile) sample() (string, error) {
 		}
 		part(max(size-stampEnds, stampEnds), stampEnds)
 	}
-	return fmt.Sprintf("%s %x", id, h.Sum(nil)), err
+	return fmt.Sprintf("%s %016x", id, h.Sum64()), err
 }
 
 // same returns an error unless now describes the file that was opened, unchanged.
@@ -178,22 +177,4 @@ func (r *Replay) settle() {
 		}
 	}
 	time.Sleep(wait)
-}
-
-// signature describes a type and all types in it.
-func signature(t reflect.Type) string {
-	switch t.Kind() {
-	case reflect.Struct:
-		var b strings.Builder
-		for i := range t.NumField() {
-			f := t.Field(i)
-			fmt.Fprintf(&b, "%s %s;", f.Name, signature(f.Type))
-		}
-		return "{" + b.String() + "}"
-	case reflect.Pointer, reflect.Slice, reflect.Array:
-		return t.Kind().String() + " " + signature(t.Elem())
-	case reflect.Map:
-		return "map " + signature(t.Key()) + " " + signature(t.Elem())
-	}
-	return t.Kind().String()
 }

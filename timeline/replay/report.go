@@ -97,8 +97,8 @@ type PokeCounts struct {
 	// WrittenTwice are those of one place, time and CPU that have the bytes of an earlier one which
 	// nothing undid between: perf wrote it twice. Where a clock counts ticks, another thread may have made
 	// the same change on this CPU at this time; Changes yields both.
-	WrittenTwice uint64 `json:"Doubles"`
-	Duplicates   uint64 `json:"Copies"` // of other events of the same CPU
+	WrittenTwice uint64
+	Duplicates   uint64 // of other events of the same CPU
 }
 
 // inPlace returns the number of pokes that changed existing code.
