@@ -77,8 +77,9 @@ func (r *Replay) stampOf(opts *Options) (stamp [sha256.Size]byte, err error) {
 	text("guest %d", opts.Guest)
 	text("cpus %d", opts.CPUs)
 	text("undated %v", r.undated)
+	buf := make([]byte, stampEnds)
 	for _, f := range r.stampedFiles() {
-		content, err := f.sample()
+		content, err := f.sample(buf)
 		if err != nil {
 			return stamp, err
 		}
@@ -99,8 +100,9 @@ const (
 )
 
 // sample describes a file by what stat says and by parts of its content. It uses all of
-// the content if stat cannot show every change. The hash need not stand against attacks.
-func (f *stampedFile) sample() (string, error) {
+// the content if stat cannot show every change. The hash need not stand against attacks. buf
+// is scratch.
+func (f *stampedFile) sample(buf []byte) (string, error) {
 	if f.info == nil {
 		return "is not there", nil
 	}
@@ -116,7 +118,6 @@ func (f *stampedFile) sample() (string, error) {
 		return "", err
 	}
 	h := xxhash.New()
-	buf := make([]byte, stampEnds)
 	part := func(off, n int64) {
 		if _, e := io.CopyBuffer(h, io.NewSectionReader(file, off, n), buf); err == nil {
 			err = e
