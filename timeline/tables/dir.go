@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -63,18 +62,14 @@ type Dir struct {
 	// recording. Pages and names are not among them: other recordings may need these.
 	failed map[string][]string
 
-	mu   sync.Mutex                     // held while pages are written
-	text map[string]map[[16]byte]string // by directory and hash: the file that has the page
-	seen map[string]bool                // the files that were read for text
-	// The pages of the directory that was last used, by offset.
-	bases     map[int64][]*base
-	basesOf   string          // that directory
-	basesRead map[string]bool // the files that were read for bases
+	mu   sync.Mutex             // held while pages are written
+	text map[string]*storedText // by directory
+	last *storedText            // the one that was last used: only this one keeps the content of pages
 }
 
 // Open returns the directory at path, which need not exist.
 func Open(path string) *Dir {
-	return &Dir{path: pathname.Plain(path), text: make(map[string]map[[16]byte]string), seen: make(map[string]bool)}
+	return &Dir{path: pathname.Plain(path), text: make(map[string]*storedText)}
 }
 
 // Close says that this program adds nothing more. It must be called after all other calls have
@@ -710,142 +705,84 @@ func (a *addition) addPages(build string, pages []page) error {
 		return err
 	}
 	defer unlock()
-	known, err := a.known(full)
-	if err != nil {
+	stored := a.storedText(full)
+	written := false
+	defer func() {
+		if !written { // by an error, or by a panic: see replay.Guard. It does not have what it says
+			delete(a.text, full)
+		}
+	}()
+	if err := stored.readNew(); err != nil {
 		return err
 	}
-	var missing []*page
+	var added []*page
 	h := sha256.New()
-	files := make(map[string]bool)
+	files := make(map[uint32]bool)
 	for i := range pages {
 		p := &pages[i]
-		if file, ok := known[p.Hash]; ok {
+		if file, ok := stored.pages[p.Hash]; ok {
 			files[file] = true
 			continue
 		}
-		if err := a.readBases(full); err != nil {
+		bases, err := stored.basesAt(p.Offset)
+		if err != nil {
 			return err
 		}
-		if p.usePatch(a.bases[p.Offset]) {
+		if p.usePatch(bases) {
 			files[p.patch.base.file] = true
 			continue
 		}
-		known[p.Hash] = ""
-		missing = append(missing, p)
+		stored.pages[p.Hash] = missing
+		added = append(added, p)
 		h.Write(p.Hash[:])
 	}
-	name := ""
-	if len(missing) > 0 || len(pages) == 0 {
-		name = filepath.Join(full, hex.EncodeToString(h.Sum(nil)[:16])+".parquet")
-		files[name] = true
+	delete(files, missing) // a page that is missing, and twice in this copy
+	var names []string
+	for file := range files {
+		names = append(names, stored.files[file])
 	}
-	delete(files, "") // a page that is missing, and twice in this copy
-	for _, file := range slices.Sorted(maps.Keys(files)) {
+	name := ""
+	if len(added) > 0 || len(pages) == 0 {
+		name = filepath.Join(full, hex.EncodeToString(h.Sum(nil)[:16])+".parquet")
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	for _, file := range names {
 		rel, err := filepath.Rel(a.path, file)
 		if err != nil {
 			return err
 		}
-		err = a.write(rel, true, func(w io.Writer) (int64, error) { return writeText(w, missing) })
-		if err != nil {
-			delete(a.text, full) // read all again
-			for file := range a.seen {
-				if filepath.Dir(file) == full {
-					delete(a.seen, file)
-				}
-			}
+		if err := a.write(rel, true, func(w io.Writer) (int64, error) { return writeText(w, added) }); err != nil {
 			return err
 		}
 	}
-	for _, p := range missing {
-		known[p.Hash] = name
-	}
-	if name != "" {
-		a.seen[name] = true
-	}
-	return nil
-}
-
-// readBases reads the pages of a directory that were not read yet.
-func (a *addition) readBases(dir string) error {
-	if a.basesOf != dir {
-		a.bases, a.basesRead, a.basesOf = make(map[int64][]*base), make(map[string]bool), dir
-	}
-	for _, name := range slices.Sorted(maps.Keys(a.seen)) {
-		if filepath.Dir(name) != dir || a.basesRead[name] {
-			continue
-		}
-		rows, err := parquet.ReadFile[textRow](name)
-		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-		a.basesRead[name] = true
-		for i := range rows {
-			row := &rows[i]
-			b := &base{hash: row.Hash, file: name, content: row.Page}
-			for k, at := range row.RelocAt[:min(len(row.RelocAt), len(row.RelocTo))] {
-				b.moved = append(b.moved, relocation{int(at), uint32(row.RelocTo[k])})
-			}
-			if len(row.RelocAt) != len(row.RelocTo) || !b.valid() {
-				return fmt.Errorf("%s: page %x is damaged", name, row.Hash)
-			}
-			a.bases[row.Offset] = append(a.bases[row.Offset], b)
+	written = true
+	if name != "" && !stored.seen[name] {
+		file := stored.addFile(name)
+		for _, p := range added {
+			stored.addPage(p.Hash, p.Offset, file)
 		}
 	}
 	return nil
 }
 
-// known returns the file of each page in a directory. It reads files that other programs have
-// added since the last call.
-func (a *addition) known(dir string) (map[[16]byte]string, error) {
-	known := a.text[dir]
-	if known == nil {
-		known = make(map[[16]byte]string)
-		a.text[dir] = known
+// storedText returns what is known of the pages in a directory. Of all others it forgets the content.
+func (d *Dir) storedText(dir string) *storedText {
+	t := d.text[dir]
+	if t == nil {
+		t = newStoredText(dir)
+		d.text[dir] = t
 	}
-	files, err := filepath.Glob(filepath.Join(globSafe(dir), "*.parquet"))
-	if err != nil {
-		return nil, err
+	if d.last != nil && d.last != t {
+		d.last.forgetBases()
 	}
-	for _, name := range files {
-		if a.seen[name] {
-			continue
-		}
-		if err := readHashes(name, known); err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
-		}
-		a.seen[name] = true
-	}
-	return known, nil
+	d.last = t
+	return t
 }
 
 // globSafe returns a pattern that matches only path.
 func globSafe(path string) string {
 	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(path)
-}
-
-// readHashes adds the hashes of the pages in a file to known.
-func readHashes(name string, known map[[16]byte]string) error {
-	f, err := os.Open(name)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	type hashOnly struct {
-		Hash [16]byte `parquet:"page_hash"`
-	}
-	in := parquet.NewGenericReader[hashOnly](f)
-	defer in.Close()
-	rows := make([]hashOnly, 1024)
-	for {
-		n, err := in.Read(rows)
-		for _, r := range rows[:n] {
-			known[r.Hash] = name
-		}
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-	}
 }

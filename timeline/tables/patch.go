@@ -21,7 +21,7 @@ type patch struct {
 // A base is a page that is stored.
 type base struct {
 	hash    [16]byte
-	file    string // where it is
+	file    uint32 // where it is, of a storedText
 	content []byte // the bytes at the places of addresses have no meaning
 	moved   []relocation
 }
@@ -61,7 +61,7 @@ func (x *patch) size() int { return len(x.at) + 4*len(x.moved) }
 
 // differences returns the patch that makes p of b, nil if it has more than maxPatch bytes.
 func (p *page) differences(b *base) *patch {
-	if len(b.content) != len(p.content) {
+	if p.isFar(b) {
 		return nil
 	}
 	x := &patch{base: b}
@@ -80,6 +80,23 @@ func (p *page) differences(b *base) *patch {
 		return nil
 	}
 	return x
+}
+
+// isFar reports whether p obviously has more than maxPatch other bytes than b. What is left are the pages that
+// are worth a comparison of their addresses.
+func (p *page) isFar(b *base) bool {
+	if len(b.content) != len(p.content) {
+		return true
+	}
+	left := maxPatch + 4*len(p.moved) // the bytes of these say nothing: b does not have them
+	for i, x := range b.content {
+		if p.content[i] != x {
+			if left--; left < 0 {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // placesOf returns what a page has at each offset, independent of where the kernel was loaded: a

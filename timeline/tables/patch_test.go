@@ -4,8 +4,11 @@
 package tables
 
 import (
+	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -33,14 +36,112 @@ func TestDamagedBases(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer f.Close()
-			if err := writeRows(f, []textRow{{Page: make([]byte, pageSize), RelocAt: tt.at, RelocTo: tt.to}}); err != nil {
+			const offset = 5 * pageSize
+			if err := writeRows(f, []textRow{{Offset: offset, Page: make([]byte, pageSize), RelocAt: tt.at, RelocTo: tt.to}}); err != nil {
 				t.Fatal(err)
 			}
-			a := &addition{Dir: Open(dir)}
-			a.seen[path] = true
-			if err := a.readBases(dir); (err == nil) != tt.ok || err != nil && !strings.Contains(err.Error(), path) {
+			stored := newStoredText(dir)
+			if err := stored.readNew(); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := stored.basesAt(offset); (err == nil) != tt.ok || err != nil && !strings.Contains(err.Error(), path) {
 				t.Errorf("%v", err)
 			}
 		})
+	}
+}
+
+// TestStoredAfterPanic: pages that a panic kept from being written, as that of a file which is cut short while
+// it is read, are written with the next recording that has them.
+func TestStoredAfterPanic(t *testing.T) {
+	dir := t.TempDir()
+	d := Open(dir)
+	add := func(moved ...relocation) {
+		a := &addition{Dir: d, out: outputsBeside(nil)}
+		pages := []page{{content: []byte{1}}, {content: []byte{2}, moved: moved}}
+		pages[0].Hash[0], pages[1].Hash[0] = 1, 2
+		if err := a.addPages("build", pages); err != nil {
+			t.Fatal(err)
+		}
+	}
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("no panic")
+			}
+		}()
+		add(relocation{at: pageSize}) // not in the page
+	}()
+	add()
+	stored := newStoredText(filepath.Join(dir, partition("text", "-", "build")))
+	if err := stored.readNew(); err != nil || len(stored.pages) != 2 {
+		t.Errorf("%d pages are stored, want 2: %v", len(stored.pages), err)
+	}
+}
+
+// TestMostBases: of many files that have pages at an offset, only the pages of the first ones by name are kept
+// and compared, in whatever order the files came. So neither memory nor time grows with the square of their
+// number.
+func TestMostBases(t *testing.T) {
+	const files, offset = 3 * mostBases, 7 * pageSize
+	dir := t.TempDir()
+	content := func(i int) []byte { return bytes.Repeat([]byte{byte(i), byte(i >> 8), 1}, pageSize/3) }
+	write := func(i int) {
+		t.Helper()
+		f, err := os.Create(filepath.Join(dir, fmt.Sprintf("%04d.parquet", i)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		p := &page{content: content(i)}
+		p.Hash[0], p.Hash[1], p.Offset = byte(i), byte(i>>8), offset
+		other := &page{content: content(i)}
+		other.Hash[0], other.Hash[1], other.Hash[2], other.Offset = byte(i), byte(i>>8), 1, int64(i)*pageSize<<8
+		if _, err := writeText(f, []*page{p, other}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stored := newStoredText(dir)
+	check := func(from, to int) {
+		t.Helper()
+		if err := stored.readNew(); err != nil {
+			t.Fatal(err)
+		}
+		bases, err := stored.basesAt(offset)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got, want []int
+		for _, b := range bases {
+			got = append(got, int(b.hash[0])|int(b.hash[1])<<8)
+			if !bytes.Equal(b.content, content(got[len(got)-1])) {
+				t.Fatalf("page %d has another content", got[len(got)-1])
+			}
+		}
+		for i := from; i < to; i++ {
+			want = append(want, i)
+		}
+		slices.Sort(got)
+		if !slices.Equal(got, want) {
+			t.Errorf("pages %v are compared, want %v", got, want)
+		}
+	}
+	for i := files; i < 2*files; i++ {
+		write(i)
+	}
+	check(files, files+mostBases)
+	if n := len(stored.read); n != mostBases {
+		t.Errorf("%d files were read, want %d", n, mostBases)
+	}
+	write(2 * files)
+	for i := range 3 {
+		write(files - 3 + i)
+	}
+	check(files-3, files-3+mostBases)
+	if bases, err := stored.basesAt((2*files - 1) * pageSize << 8); err != nil || len(bases) != 1 {
+		t.Errorf("%d pages at an offset that one file has, want 1: %v", len(bases), err)
+	}
+	if bases, err := stored.basesAt(1); err != nil || len(bases) != 0 {
+		t.Errorf("%d pages at an offset that no file has: %v", len(bases), err)
 	}
 }
