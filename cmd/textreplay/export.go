@@ -21,6 +21,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/textreplay/textreplay/internal/lazyregexp"
 	"github.com/textreplay/textreplay/internal/mapfile"
 	"github.com/textreplay/textreplay/internal/outfile"
 	"github.com/textreplay/textreplay/internal/pathname"
@@ -382,27 +383,35 @@ func (e *export) failed(path string, err error) {
 	}
 }
 
-// openInput returns a recording's path, that of a copy if it comes through a pipe, and its files. remove
-// removes the copy.
-func (e *export) openInput(path string) (input string, files []string, remove func(), err error) {
-	if input, remove, err = e.spooled(path); err != nil {
-		return "", nil, nil, err
+// An exportInput is a recording that is exported.
+type exportInput struct {
+	path   string   // that of a copy if the recording comes through a pipe
+	files  []string // see recordingFiles
+	beside []string // see replay.FilesBeside
+	remove func()   // removes the copy
+}
+
+func (e *export) openInput(path string) (in exportInput, err error) {
+	if in.path, in.remove, err = e.spooled(path); err != nil {
+		return in, err
 	}
-	if files, err = recordingFiles(input); err != nil {
-		remove()
-		return "", nil, nil, inputError(err)
+	if in.files, err = recordingFiles(in.path); err != nil {
+		in.remove()
+		return in, inputError(err)
 	}
-	return input, files, remove, nil
+	in.beside = replay.FilesBeside(in.path)
+	return in, nil
 }
 
 // export adds a recording to the tables.
 func (e *export) export(path string) error {
-	input, files, remove, err := e.openInput(path)
+	in, err := e.openInput(path)
 	if err != nil {
 		return err
 	}
-	defer remove()
-	out, inputs := &outfile.Outputs{Std: e.outputs.Std}, []string{input}
+	defer in.remove()
+	files := slices.Concat(in.files, in.beside)
+	out, inputs := &outfile.Outputs{Std: e.outputs.Std}, []string{in.path}
 	for _, name := range append(files, e.inputs()...) {
 		if name != e.input {
 			inputs = append(inputs, name)
@@ -422,7 +431,7 @@ func (e *export) export(path string) error {
 		defer debug.SetGCPercent(debug.SetGCPercent(300))
 	}
 	read := make(map[string]fs.FileInfo)
-	id := sync.OnceValues(func() (string, error) { return e.nameOf(files, read) })
+	id := sync.OnceValues(func() (string, error) { return e.nameOf(&in, read) })
 	end := func() {} // it was tried
 	defer func() { end() }()
 	isDone := func() (done bool, err error) {
@@ -444,7 +453,7 @@ func (e *export) export(path string) error {
 	}
 	var manifest *tables.Manifest
 	loaded := false
-	err = e.withReplay(input, path, func(r *replay.Replay, t *mechanism.Tables) error {
+	err = e.withReplay(in.path, path, func(r *replay.Replay, t *mechanism.Tables) error {
 		if loaded = true; early {
 			if done, err := isDone(); done || err != nil {
 				return err
@@ -583,13 +592,14 @@ func (e *export) print(path string, m *tables.Manifest, isNew bool) error {
 
 // nameOf returns the name of a recording in the tables, which follows from the content of its files.
 // It notes in read which files it has read: the image must be of the same ones.
-func (e *export) nameOf(files []string, read map[string]fs.FileInfo) (string, error) {
-	id, err := tables.IDAndFiles(files, e.guest.pid, read)
+func (e *export) nameOf(in *exportInput, read map[string]fs.FileInfo) (string, error) {
+	id, err := tables.IDAndFiles(in.files, in.beside, e.guest.pid, read)
 	return id, inputError(err)
 }
 
 // recordingFiles returns the files of a recording whose content its name in the tables follows
-// from: all in its directory, or the file itself. Symbolic links are followed.
+// from: all in its directory but what this program leaves there, or the file itself. Symbolic links are
+// followed.
 func recordingFiles(path string) ([]string, error) {
 	path = pathname.Plain(path)
 	info, err := os.Stat(path)
@@ -600,10 +610,21 @@ func recordingFiles(path string) ([]string, error) {
 		return []string{path}, nil
 	}
 	files, err := filesBelow(path, 8)
+	files = slices.DeleteFunc(files, func(f string) bool { return isOurs(path, f) })
 	if slices.ContainsFunc(files, func(f string) bool { return isEarly(path, f) }) && hasEnded(path) {
 		files = slices.DeleteFunc(files, func(f string) bool { return isEarly(path, f) })
 	}
 	return files, err
+}
+
+// indexName matches the name of an index that a command has saved which was given a recording's file data.
+var indexName = lazyregexp.New(`^data(\.\d+)?\.textreplay-index(\.\d+)?$`)
+
+// isOurs reports whether a file in a recording's directory is a saved index, or a temporary file of a program
+// that was killed.
+func isOurs(recording, file string) bool {
+	dir, name := filepath.Split(file)
+	return filepath.Clean(dir) == filepath.Clean(recording) && indexName().MatchString(name) || outfile.IsTemporary(name)
 }
 
 // isEarly reports whether a file of a recording is one that its recorder removes when it has ended
@@ -663,17 +684,17 @@ func (e *export) spooled(path string) (name string, remove func(), err error) {
 
 // writeTable writes one table of a recording to standard output.
 func (e *export) writeTable(path string) error {
-	input, files, remove, err := e.openInput(path)
+	in, err := e.openInput(path)
 	if err != nil {
 		return err
 	}
-	defer remove()
+	defer in.remove()
 	read := make(map[string]fs.FileInfo)
-	id, err := e.nameOf(files, read)
+	id, err := e.nameOf(&in, read)
 	if err != nil {
 		return err
 	}
-	return e.withReplay(input, path, func(r *replay.Replay, t *mechanism.Tables) error {
+	return e.withReplay(in.path, path, func(r *replay.Replay, t *mechanism.Tables) error {
 		if err := r.CheckSame(read); err != nil {
 			return inputError(err)
 		}

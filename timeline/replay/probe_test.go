@@ -635,3 +635,56 @@ func TestForeignCounters(t *testing.T) {
 		t.Errorf("%d readings of the directory, want 1", len(r.counters))
 	}
 }
+
+// TestFilesBeside: the readings that Load finds next to a recording are beside it, and nothing else is.
+func TestFilesBeside(t *testing.T) {
+	top := t.TempDir()
+	names := func(files []string) (out []string) {
+		for _, f := range files {
+			if filepath.Dir(f) != top {
+				t.Errorf("%s is not beside the recording", f)
+			}
+			out = append(out, filepath.Base(f))
+		}
+		return out
+	}
+	move := func(name, from, to string) {
+		t.Helper()
+		if err := os.Rename(filepath.Join(top, from, name), filepath.Join(top, to, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(os.CopyFS(filepath.Join(top, "rec.data"), os.DirFS(testRecording("probe612"))),
+		os.CopyFS(filepath.Join(top, "small.data"), os.DirFS(testRecording("small")))); err != nil {
+		t.Fatal(err)
+	}
+	check := func(recording string, want ...string) {
+		t.Helper()
+		if got := names(FilesBeside(filepath.Join(top, recording))); !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", recording, got, want)
+		}
+		r := loadWith(t, filepath.Join(top, recording), Options{})
+		var read []string
+		for _, f := range r.Files() {
+			if filepath.Dir(f) == top && strings.HasPrefix(filepath.Base(f), "kprobe_profile.") {
+				read = append(read, filepath.Base(f))
+			}
+		}
+		if !slices.Equal(read, want) {
+			t.Errorf("%s: Load reads %q, want %q", recording, read, want)
+		}
+	}
+	check("rec.data")
+	move("kprobe_profile.1", "rec.data", "")
+	check("rec.data") // those in the directory count
+	move("kprobe_profile.2", "rec.data", "")
+	move("kprobe_profile.3", "rec.data", "")
+	check("rec.data", "kprobe_profile.1", "kprobe_profile.2", "kprobe_profile.3")
+	check("rec.data/", "kprobe_profile.1", "kprobe_profile.2", "kprobe_profile.3")
+	check("small.data")
+	move("data", "rec.data", "")
+	check("data", "kprobe_profile.1", "kprobe_profile.2", "kprobe_profile.3")
+	if got := FilesBeside(filepath.Join(top, "nosuch")); got != nil {
+		t.Errorf("%q are beside nothing", got)
+	}
+}

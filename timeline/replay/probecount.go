@@ -8,12 +8,14 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/textreplay/textreplay/internal/outfile"
+	"github.com/textreplay/textreplay/internal/pathname"
 	"github.com/textreplay/textreplay/perfdata"
 	"github.com/textreplay/textreplay/timeline"
 )
@@ -142,6 +144,33 @@ func findCounters(rec *perfdata.Recording, opts *Options) (paths []string, forei
 		}
 	}
 	return nil, foreign
+}
+
+// FilesBeside returns the files outside of a recording, which is a file or a directory, that [Load] reads
+// because of their names, without options: readings of the hit counters of its probes. A recording without
+// probes has none, whatever is next to it.
+func FilesBeside(recording string) (files []string) {
+	recording = pathname.Plain(recording)
+	if near, _ := filepath.Glob(filepath.Join(escapeGlob(filepath.Dir(filepath.Clean(recording))), counterPattern)); len(near) == 0 {
+		return nil
+	}
+	rec, err := perfdata.Open(recording)
+	if err != nil {
+		return nil // Load says so
+	}
+	defer rec.Close()
+	_ = Guard(func() error { // Load finds out, too, if the recording was cut short
+		r := &Replay{Recording: rec}
+		if err := r.readFormats(new(Options)); err != nil || !r.hasProbes() {
+			return err
+		}
+		files, _ = findCounters(rec, new(Options))
+		return nil
+	})
+	return slices.DeleteFunc(files, func(path string) bool {
+		info, err := os.Stat(path)
+		return err != nil || !info.Mode().IsRegular() || rec.Dir() != "" && filepath.Dir(path) == filepath.Clean(rec.Dir())
+	})
 }
 
 // escapeGlob returns a pattern that matches only dir.

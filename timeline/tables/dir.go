@@ -313,18 +313,22 @@ func (d *Dir) MayHave(files []string) bool {
 // the same name, and only the first gets into the tables. Pages of text, which other machines' recordings refer
 // to, have SHA-256.
 func ID(files []string, guest int) (string, error) {
-	return IDAndFiles(files, guest, make(map[string]fs.FileInfo))
+	return IDAndFiles(files, nil, guest, make(map[string]fs.FileInfo))
 }
 
-// IDAndFiles is [ID], and notes in read what Stat said of each file that it opened, by its name.
-// [replay.Replay.CheckSame] compares them with those of which an image is.
-func IDAndFiles(files []string, guest int, read map[string]fs.FileInfo) (string, error) {
+// IDAndFiles is [ID] of a recording that also has files beside it, see [replay.FilesBeside]. It notes in read
+// what Stat said of each file that it opened, by its name. [replay.Replay.CheckSame] compares them with those
+// of which an image is.
+func IDAndFiles(files, beside []string, guest int, read map[string]fs.FileInfo) (string, error) {
 	h := newRecordingHash()
 	fmt.Fprintf(h, "tables of guest %d\n", guest)
 	root := directoryOf(files)
-	for _, path := range files {
+	for i, path := range slices.Concat(files, beside) {
 		name := ""
-		if len(files) > 1 {
+		switch {
+		case i >= len(files):
+			name = filepath.Base(path)
+		case len(files) > 1:
 			name = nameIn(root, path)
 		}
 		info, err := hashFile(h, path, name)
