@@ -145,6 +145,9 @@ func (e *export) run(cmd *cobra.Command, args []string) error {
 	case (e.output == "-") != (e.table.value != ""):
 		return usagef("--table and -o - need each other")
 	}
+	if err := e.noIndexFile(); err != nil {
+		return err
+	}
 	several := len(args) > 1 || e.from != "" || e.watch != ""
 	if several {
 		if err := e.noneOfOne(); err != nil {

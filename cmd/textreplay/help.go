@@ -68,35 +68,52 @@ var readsNothing = map[string][]string{
 	"version":               {"json"},
 }
 
+// meansNothing are the commands that read a recording, with those flags of all commands that mean nothing to
+// them: --require to those that answer with no bytes, --json to a server.
+var meansNothing = map[string][]string{
+	"audit":    {"require"},
+	"export":   {"require"},
+	"info":     {"require"},
+	"log":      {"require"},
+	"perfetto": {"require"},
+	"pprof":    {"require"},
+	"report":   {"require"},
+	"symbols":  {"require"},
+	"trim":     {"require"},
+	"verify":   {"require"},
+	"web":      {"require", "json"},
+}
+
 // nameOf returns the name of a command behind that of the program.
 func nameOf(cmd *cobra.Command) string {
 	_, name, _ := strings.Cut(cmd.CommandPath(), " ")
 	return name
 }
 
+// takesInherited reports whether a flag of all commands means something to cmd.
+func takesInherited(cmd *cobra.Command, flag string) bool {
+	if takes, found := readsNothing[nameOf(cmd)]; found {
+		return slices.Contains(takes, flag)
+	}
+	return !slices.Contains(meansNothing[nameOf(cmd)], flag)
+}
+
 // inheritedFlags returns the flags of all commands that cmd takes.
 func inheritedFlags(cmd *cobra.Command) *pflag.FlagSet {
-	takes, found := readsNothing[nameOf(cmd)]
-	if !found {
-		return cmd.InheritedFlags()
-	}
 	flags := pflag.NewFlagSet(cmd.Name(), pflag.ContinueOnError)
-	for _, name := range takes {
-		flags.AddFlag(cmd.InheritedFlags().Lookup(name))
-	}
+	cmd.InheritedFlags().VisitAll(func(f *pflag.Flag) {
+		if takesInherited(cmd, f.Name) {
+			flags.AddFlag(f)
+		}
+	})
 	return flags
 }
 
 // checkInherited returns an error if a flag was given that means nothing to cmd. How output
 // is shown may be set for all commands.
 func checkInherited(cmd *cobra.Command) (err error) {
-	takes, found := readsNothing[nameOf(cmd)]
-	if !found {
-		return nil
-	}
-	takes = append(slices.Clone(takes), "color", "no-pager", "progress")
 	cmd.InheritedFlags().VisitAll(func(f *pflag.Flag) {
-		if err == nil && f.Changed && !slices.Contains(takes, f.Name) {
+		if err == nil && f.Changed && !takesInherited(cmd, f.Name) && !slices.Contains([]string{"color", "no-pager", "progress"}, f.Name) {
 			err = usagef("%s takes no --%s", nameOf(cmd), f.Name)
 		}
 	})

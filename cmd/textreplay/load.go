@@ -111,6 +111,14 @@ func (a *app) noneOfOne() error {
 	if cmp.Or(a.kallsyms, a.modules, a.vmlinux, a.windows, a.formats) != "" || len(a.kcore)+len(a.copies)+len(a.counters) > 0 {
 		return usagef("--kcore, --kallsyms, --modules, --vmlinux, --windows, --probe-counters and --formats are for a single recording")
 	}
+	return a.noIndexFile()
+}
+
+// noIndexFile refuses a file for the saved index, where none is made.
+func (a *app) noIndexFile() error {
+	if a.index != "auto" && a.index != "never" {
+		return usagef("--index %s: all is read from the recordings, and no index is saved", a.index)
+	}
 	return nil
 }
 

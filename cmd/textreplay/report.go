@@ -68,7 +68,11 @@ it leaves out.`,
 			for _, what := range stats.LeftOut {
 				a.sayf("left out: %s", what)
 			}
-			if output != "-" {
+			switch {
+			case output == "-":
+			case a.json:
+				return outputError(encoder(a.out).Encode(reportSummary{int64(stats.Bytes), append([]string{}, stats.LeftOut...)}))
+			default:
 				a.sayf("wrote %s, %.1f MB", output, float64(stats.Bytes)/1e6)
 			}
 			return nil
@@ -81,4 +85,10 @@ it leaves out.`,
 	f.UintVar(&megabytes, "max-size", 4, "about how large the file may be, in `MB`")
 	cmd.MarkFlagRequired("output")
 	return cmd
+}
+
+// reportSummary says what was written.
+type reportSummary struct {
+	Bytes   int64    `json:"bytes"`
+	LeftOut []string `json:"left_out"`
 }

@@ -39,7 +39,9 @@ var schemas = map[string][]any{
 	"perfetto": {traceSummary{}},
 	"pprof":    {profileSummary{}},
 	"probes":   {jsonPlan{}},
+	"report":   {reportSummary{}},
 	"symbols":  {jsonListed{}},
+	"trim":     {trimSummary{}},
 	"verify":   {jsonItself{}, jsonCompared{}},
 	"version":  {build.Info{}},
 }
@@ -287,6 +289,8 @@ func TestSchemas(t *testing.T) {
 		"pprof":    {{args: []string{"pprof", "-o", "prof", "-i", rec("callgraph")}}},
 		"probes": {{args: []string{"probes", "--kcore", filepath.Join(rec("probe612"), "kcore_dir")}}, {args: []string{"probes", "--kcore", filepath.Join(rec("ppc64le"), "kcore_dir")}},
 			{args: []string{"probes", "--kcore", filepath.Join(rec("pokeprobe"), "kcore_dir")}}},
+		"report":  {{args: []string{"report", "-o", "report.html", "-i", rec("small")}}, {args: []string{"report", "-o", "rich.html", "--max-size", "1", "-i", rec("rich")}}},
+		"trim":    {{args: []string{"trim", "-o", "cut", "-i", rec("small")}}, {args: []string{"trim", "-o", "unknown", "--time", ",50%", "-i", rec("lossy")}}, {args: []string{"trim", "-o", "none", "--time", ",100ms", "-i", rec("small")}}},
 		"verify":  {{args: []string{"verify", "--against", oracle, "--at", "9.5", "-i", rec("small")}}, {args: []string{"verify", "-i", "steps"}}},
 		"version": {{args: []string{"version"}}},
 	}

@@ -85,6 +85,14 @@ recording is damaged too. A copy of text that was given with --kcore is left out
 			if err != nil {
 				return outputError(err)
 			}
+			if a.json {
+				sum := trimSummary{Bytes: size, Horizon: decTime(known.Horizon)}
+				if known.To > 0 {
+					from, to := decTime(known.From), decTime(known.To)
+					sum.From, sum.To = &from, &to
+				}
+				return outputError(encoder(a.out).Encode(sum))
+			}
 			a.sayf("wrote %s, %.1f MB%s", out, float64(size)/1e6, knowsLess(r.Report, known, opts.To))
 			return nil
 		},
@@ -96,6 +104,14 @@ recording is damaged too. A copy of text that was given with --kcore is left out
 	f.BoolVar(&samples, "samples", false, "keep samples, and the pages of the code that they ran")
 	f.BoolVar(&aux, "aux", false, "keep all hardware trace, and what its decoder needs")
 	return cmd
+}
+
+// trimSummary says what was written, and what is known in it.
+type trimSummary struct {
+	Bytes   int64   `json:"bytes"`
+	From    *string `json:"from"` // kernel text is known from then on; null if it is at no time
+	To      *string `json:"to"`   // until then
+	Horizon string  `json:"horizon"`
 }
 
 // knowsLess says from when on nothing is known in a recording that was cut out of a whole one, if more
