@@ -4,11 +4,12 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
-	"encoding/csv"
 	"encoding/json"
-	"io"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 )
@@ -45,7 +46,7 @@ func (a *app) rows(columns ...string) rowEncoder {
 // A csvEncoder writes fields of JSON objects as a table (RFC 4180), the names of the
 // fields first. Fields that are null are empty; of instructions it writes the text.
 type csvEncoder struct {
-	w       io.Writer
+	w       *bufio.Writer
 	columns []string
 	begun   bool
 }
@@ -60,12 +61,35 @@ func (e *csvEncoder) begin() error {
 }
 
 func (e *csvEncoder) write(row []string) error {
-	w := csv.NewWriter(e.w)
-	if err := w.Write(row); err != nil {
-		return err
+	b := e.w.AvailableBuffer()
+	for i, cell := range row {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendCell(b, cell)
 	}
-	w.Flush()
-	return w.Error()
+	_, err := e.w.Write(append(b, '\n'))
+	return err
+}
+
+// appendCell appends a string as a cell of a table, as csv.Writer does. Bytes that are not UTF-8, as in a
+// thread's name that was cut within a letter, are U+FFFD, as they are in JSON.
+func appendCell(b []byte, s string) []byte {
+	if !utf8.ValidString(s) {
+		s = strings.Map(func(r rune) rune { return r }, s)
+	}
+	first, _ := utf8.DecodeRuneInString(s)
+	if s != `\.` && !strings.ContainsAny(s, "\",\r\n") && !unicode.IsSpace(first) {
+		return append(b, s...)
+	}
+	b = append(b, '"')
+	for i := range len(s) {
+		if s[i] == '"' {
+			b = append(b, '"')
+		}
+		b = append(b, s[i])
+	}
+	return append(b, '"')
 }
 
 func (e *csvEncoder) Encode(v any) error {

@@ -6,11 +6,9 @@ package main
 import (
 	"slices"
 	"strconv"
-	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/textreplay/textreplay/perfdata"
+	"github.com/textreplay/textreplay/timeline/replay"
 )
 
 // The columns of log --format csv are fields of the JSON objects of all kinds of entries. A
@@ -34,17 +32,39 @@ func (l *log) newCSV() *logCSV {
 
 func (t *logCSV) poke(p *logPoke) error {
 	r := t.render(p)
-	if p.c.Sequence != nil || p.c.Time == 0 || !r.lasts || !t.c.isCoreText(p.Addr) {
+	if p.c.Sequence != nil || p.c.Time == 0 {
 		return t.encode(p, t.text(p, r))
 	}
-	if r.csv == nil {
+	columns := r.csv
+	switch {
+	case columns != nil:
+	case r.lasts && t.c.isCoreText(p.Addr):
 		r.csv = t.appendColumns(nil, p, r)
+		columns = r.csv
+	default: // the symbol says more, for some time
+		t.line = t.appendColumns(t.line[:0], p, r)
+		columns = t.line
 	}
 	if err := t.table.begin(); err != nil {
 		return err
 	}
-	id, mechanism := p.c.SampleID(), t.mechanismOf(p, r)
-	b := append(strconv.AppendUint(t.out.AvailableBuffer(), p.c.Time, 10), ",poke,"...)
+	b := t.appendHead(kindPoke, p.c, t.mechanismOf(p, r))
+	b = append(append(append(b, ','), columns...), ',')
+	if p.c.Batch != nil {
+		b = strconv.AppendInt(b, int64(p.c.Batch.Number), 10)
+	}
+	for range logLastColumns[1:] {
+		b = append(b, ',')
+	}
+	_, err := t.out.Write(append(b, '\n'))
+	return err
+}
+
+// appendHead returns the columns logHeadColumns of a change, in the buffer of the output.
+func (t *logCSV) appendHead(kind string, c *replay.Change, mechanism string) []byte {
+	id := c.SampleID()
+	b := append(strconv.AppendUint(t.out.AvailableBuffer(), c.Time, 10), ',')
+	b = append(append(b, kind...), ',')
 	if id.Has&perfdata.SampleCPU != 0 {
 		b = strconv.AppendUint(b, uint64(id.CPU), 10)
 	}
@@ -52,16 +72,30 @@ func (t *logCSV) poke(p *logPoke) error {
 	if id.Has&perfdata.SampleTID != 0 {
 		b = append(strconv.AppendUint(b, uint64(id.PID), 10), ',')
 		b = append(strconv.AppendUint(b, uint64(id.TID), 10), ',')
-		b = appendCell(b, p.c.Comm)
+		b = appendCell(b, c.Comm)
 	} else {
 		b = append(b, ',', ',')
 	}
-	b = append(append(b, ','), mechanism...)
-	b = append(append(append(b, ','), r.csv...), ',')
-	if p.c.Batch != nil {
-		b = strconv.AppendInt(b, int64(p.c.Batch.Number), 10)
+	return append(append(b, ','), mechanism...)
+}
+
+func (t *logCSV) ksymbol(c *replay.Change) error {
+	if c.Time == 0 {
+		return t.logJSON.ksymbol(c)
 	}
-	for range logLastColumns[1:] {
+	if err := t.table.begin(); err != nil {
+		return err
+	}
+	k := c.KSymbol
+	b := append(t.appendHead(kindKSymbol, c, t.mechanism(c)), ",,0x"...) // it is no poke
+	b = strconv.AppendUint(b, k.Addr, 16)
+	for range logTextColumns[2:] {
+		b = append(b, ',')
+	}
+	b = append(strconv.AppendUint(append(b, ",,"...), uint64(k.Len), 10), ',') // nor has it a batch
+	b = append(append(appendCell(b, string(k.Name)), ','), ksymbolType(k)...)
+	b = strconv.AppendBool(append(b, ','), k.Flags&perfdata.KSymbolUnregister != 0)
+	for range logLastColumns[5:] {
 		b = append(b, ',')
 	}
 	_, err := t.out.Write(append(b, '\n'))
@@ -84,20 +118,4 @@ func (t *logCSV) appendColumns(b []byte, p *logPoke, r *rendering) []byte {
 		b = appendCell(append(b, ','), s)
 	}
 	return b
-}
-
-// appendCell appends a string as a cell of a table, as csv.Writer does.
-func appendCell(b []byte, s string) []byte {
-	first, _ := utf8.DecodeRuneInString(s)
-	if s != `\.` && !strings.ContainsAny(s, "\",\r\n") && !unicode.IsSpace(first) {
-		return append(b, s...)
-	}
-	b = append(b, '"')
-	for i := range len(s) {
-		if s[i] == '"' {
-			b = append(b, '"')
-		}
-		b = append(b, s[i])
-	}
-	return append(b, '"')
 }

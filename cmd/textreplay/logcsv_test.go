@@ -57,13 +57,17 @@ func TestLogCSV(t *testing.T) {
 // TestLogAppends: what log appends by itself is what encoding/json and encoding/csv print.
 func TestLogAppends(t *testing.T) {
 	module := "m"
-	for _, s := range []string{"", "a", " a", "\ta", "a b", `a"b`, `\.`, `\`, "a,b", "a\nb", "\r", "\u00a0x", "\u2028", "ä", "\xff", "<&>", "\x7f"} {
+	for _, s := range []string{"", "a", " a", "\ta", "a b", `a"b`, `\.`, `\`, "a,b", "a\nb", "\r", "\u00a0x", "\u2028", "ä", "\xff", "\xc3\xc3(\xe2\x82", "<&>", "\x7f"} {
 		if got, want := string(appendQuoted(nil, s)), string(marshal(s)); got != want {
 			t.Errorf("%q is %s as JSON, not %s", s, got, want)
 		}
 		var b strings.Builder
+		var valid string // as JSON has it
+		if err := json.Unmarshal(marshal(s), &valid); err != nil {
+			t.Fatal(err)
+		}
 		w := csv.NewWriter(&b)
-		w.Write([]string{"x", s})
+		w.Write([]string{"x", valid})
 		w.Flush()
 		if got, want := "x,"+string(appendCell(nil, s))+"\n", b.String(); got != want {
 			t.Errorf("%q is %q as a cell, not %q", s, got, want)

@@ -117,15 +117,18 @@ type jsonKSymbol struct {
 
 func (j *logJSON) ksymbol(c *replay.Change) error {
 	k := c.KSymbol
-	typ := fmt.Sprint(uint16(k.Kind))
+	return j.enc.Encode(jsonKSymbol{j.head(kindKSymbol, c), hexAddr(k.Addr), k.Len, string(k.Name), ksymbolType(k),
+		k.Flags&perfdata.KSymbolUnregister != 0, j.mechanism(c)})
+}
+
+func ksymbolType(k *perfdata.KSymbol) string {
 	switch k.Kind {
 	case perfdata.KSymbolBPF:
-		typ = "bpf"
+		return "bpf"
 	case perfdata.KSymbolOOL:
-		typ = "ool"
+		return "ool"
 	}
-	return j.enc.Encode(jsonKSymbol{j.head(kindKSymbol, c), hexAddr(k.Addr), k.Len, string(k.Name), typ,
-		k.Flags&perfdata.KSymbolUnregister != 0, j.mechanism(c)})
+	return fmt.Sprint(uint16(k.Kind))
 }
 
 type jsonBPFEvent struct {
