@@ -499,6 +499,48 @@ func TestID(t *testing.T) {
 	}
 }
 
+// TestIDBeside: what is next to a recording is a part of its name as what is in it is, wherever both are.
+func TestIDBeside(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, content string) string {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o777), os.WriteFile(path, []byte(content), 0o666)); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	id := func(files []string, beside ...string) string {
+		t.Helper()
+		read := make(map[string]fs.FileInfo)
+		id, err := IDAndFiles(files, beside, 0, read)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range slices.Concat(files, beside) {
+			if read[path] == nil {
+				t.Errorf("%s was not read", path)
+			}
+		}
+		return id
+	}
+	data, other := file("rec/data", "data"), file("perf.data", "data")
+	kcore := file("rec/kcore_dir/kcore", "kcore")
+	beside, changed := file("profile.1", "one"), file("changed/profile.1", "two")
+	recording := []string{data, kcore}
+	inside := id(append(recording, file("rec/profile.1", "one")))
+	if got := id(recording, beside); got != inside {
+		t.Errorf("%s beside, %s inside", got, inside)
+	}
+	if id(recording) == inside || id(recording, changed) == inside {
+		t.Error("the same name with other files beside")
+	}
+	// The name of a file that is a recording is none of its own.
+	if alone := id([]string{data}, beside); alone != id([]string{other}, beside) || alone == id([]string{other}) {
+		t.Error("the name of a file follows from what it is called, or not from what is beside it")
+	}
+}
+
 // TestVersionInDocs: docs/fleet.md has the version of the tables.
 func TestVersionInDocs(t *testing.T) {
 	text, err := os.ReadFile("../../docs/fleet.md")
