@@ -3,7 +3,11 @@
 
 package replay
 
-import "github.com/textreplay/textreplay/perfdata"
+import (
+	"encoding/binary"
+
+	"github.com/textreplay/textreplay/perfdata"
+)
 
 // Records that were compressed are in no file, so there are no regions for goroutines to begin at. One
 // goroutine at a time decompresses them into batches, and others find the runs of the batches, as in
@@ -16,7 +20,7 @@ import "github.com/textreplay/textreplay/perfdata"
 //	runs           │ run           │              │ run │
 //
 // The scan goes through the batches in the order of the file, as through chunks. What it keeps of a run
-// it copies: the batch is used again.
+// it copies: the batch is used again. So does who reads the recording once more (secondpass.go).
 
 // A batch is successive records, and the runs among those that were compressed.
 type batch struct {
@@ -49,6 +53,9 @@ const (
 type batchQueue struct {
 	s       *scan
 	sc      *perfdata.Scanner
+	again   bool  // the image has the records already
+	places  bool  // of each run of pokes it is summed up what they change
+	singly  bool  // no runs are looked for
 	unloads bool  // memory of the file is released
 	unload  int64 // offset in the file from which that is done next
 
@@ -62,7 +69,7 @@ type batchQueue struct {
 }
 
 func newBatchQueue(s *scan, sc *perfdata.Scanner) *batchQueue {
-	c := &batchQueue{s: s, sc: sc, unloads: sizeOfRecords(s.rec) > unloadAbove, wait: 1}
+	c := &batchQueue{s: s, sc: sc, places: s.keepPlaced, unloads: sizeOfRecords(s.rec) > unloadAbove, wait: 1}
 	c.crew.init()
 	return c
 }
@@ -143,10 +150,10 @@ func (c *batchQueue) readNext() {
 	var x *batch
 	if n := len(c.free); n > 0 {
 		x, c.free = c.free[n-1], c.free[:n-1]
-	} else {
-		x = &batch{chunk: chunk{pokes: c.s.b.NewPokes()}}
+	} else if x = new(batch); !c.again {
+		x.pokes = c.s.b.NewPokes()
 	}
-	x.plain = c.plain > 0
+	x.plain = c.singly || c.plain > 0
 	c.plain = max(c.plain-1, 0)
 	c.reading = true
 	c.lock.Unlock()
@@ -175,7 +182,7 @@ func (c *batchQueue) release() {
 func (c *batchQueue) decode(x *batch) {
 	x.taken = true
 	c.lock.Unlock()
-	x.findRuns(c.s)
+	x.findRuns(c.s, c.places)
 	c.lock.Lock()
 	x.decoded = true
 	c.changed.Broadcast()
@@ -190,8 +197,7 @@ func (x *batch) read(sc *perfdata.Scanner, n int) {
 	}()
 	x.failed, x.last = nil, false
 	x.room, x.parts = x.room[:0], x.parts[:0]
-	x.items, x.tasks, x.times = x.items[:0], x.tasks[:0], x.times[:0]
-	x.pokes.Reset()
+	x.empty()
 	for len(x.room) < n && len(x.parts) < batchParts {
 		at := len(x.room)
 		if x.room = sc.Inside(x.room); len(x.room) > at {
@@ -212,8 +218,9 @@ func (x *batch) read(sc *perfdata.Scanner, n int) {
 	}
 }
 
-// findRuns finds the runs of the parts that were compressed.
-func (x *batch) findRuns(s *scan) {
+// findRuns finds the runs of the parts that were compressed. places says that it sums up what their pokes
+// change.
+func (x *batch) findRuns(s *scan, places bool) {
 	defer func() {
 		if r := recover(); r != nil {
 			x.failed = r
@@ -224,7 +231,7 @@ func (x *batch) findRuns(s *scan) {
 		p.items, p.itemsEnd = len(x.items), len(x.items)
 		if p.rec.Raw == nil {
 			data := x.room[p.at:p.end]
-			c := chunks{s: s, rest: data, reused: true}
+			c := chunks{s: s, rest: data, reused: true, places: places}
 			c.decodeRegion(&x.chunk, &buffer{data: data}, len(data))
 			p.itemsEnd = len(x.items)
 		}
@@ -252,38 +259,61 @@ func (s *scan) readBatches(sc *perfdata.Scanner, account func(bytes int)) {
 func (s *scan) readBatch(x *batch, account func(bytes int)) (records int) {
 	add := pokeAdder{s.b, x.pokes, 0, 0}
 	defer add.flush()
+	x.each(s.rec.ByteOrder(), func(r *item, data []byte, file int) bool {
+		if !s.enterRun(r, &x.chunk, data, file) {
+			add.pass(r)
+			return false
+		}
+		add.enter(r)
+		records += r.records
+		return true
+	}, func(rec *perfdata.Record, bytes int) bool {
+		s.stepBetween(rec, &add)
+		if bytes > 0 {
+			account(bytes)
+		}
+		return true
+	})
+	s.inRuns += records
+	return records
+}
+
+// each hands over what a batch has, in the order of the file. enter takes the records of an item as a whole,
+// or returns false. They are in data, as the item says. step gets each other record, and how many bytes of
+// the file it took: 0 if it was compressed. If step returns false, each ends, and returns false.
+func (x *batch) each(order binary.ByteOrder, enter func(r *item, data []byte, file int) bool, step func(rec *perfdata.Record, bytes int) bool) bool {
 	for i := range x.parts {
 		p := &x.parts[i]
 		if p.rec.Raw != nil {
-			s.stepBetween(&p.rec, &add)
-			account(len(p.rec.Raw) + p.trace)
+			if !step(&p.rec, len(p.rec.Raw)+p.trace) {
+				return false
+			}
 			continue
 		}
 		rec, data, at := p.rec, x.room[p.at:p.end], 0
 		for j := p.items; j < p.itemsEnd; j++ {
 			r := &x.items[j]
-			if s.enterRun(r, &x.chunk, data, rec.File) {
-				add.enter(r)
-				records += r.records
-			} else {
-				add.pass(r)
-				s.stepInside(&rec, data[at:r.end], &add)
+			if !enter(r, data, rec.File) && !eachInside(order, &rec, data[at:r.end], step) {
+				return false
 			}
 			at = r.end
 		}
-		s.stepInside(&rec, data[at:], &add)
+		if !eachInside(order, &rec, data[at:], step) {
+			return false
+		}
 	}
-	s.inRuns += records
-	return records
+	return true
 }
 
-// stepInside is step for each record in data. rec has their file and offset.
-func (s *scan) stepInside(rec *perfdata.Record, data []byte, add *pokeAdder) {
-	order := s.rec.ByteOrder()
+// eachInside calls step for each record in data, until it returns false. rec has their file and offset.
+func eachInside(order binary.ByteOrder, rec *perfdata.Record, data []byte, step func(rec *perfdata.Record, bytes int) bool) bool {
 	for len(data) > 0 {
 		size := int(order.Uint16(data[6:]))
 		rec.Type, rec.Misc, rec.Raw = perfdata.RecordType(order.Uint32(data)), order.Uint16(data[4:]), data[:size:size]
-		s.stepBetween(rec, add)
+		if !step(rec, 0) {
+			return false
+		}
 		data = data[size:]
 	}
+	return true
 }

@@ -76,6 +76,7 @@ type trail struct {
 	entries []trailEntry
 	runs    []uint64 // the last times of entries that are runs of pokes
 	order   []uint32 // the indices of entries by time
+	copies  copies   // of records that were compressed
 	loaded  int      // bytes of records that were read since the recording was unloaded
 	writes  []*probeWrite
 	batches []Batch
@@ -134,7 +135,7 @@ func (e *trailEntry) isLoss() bool { return e.typ() == 0 && e.other >= 0 }
 // once. Records that cannot be read are left out: Report.Warnings has them.
 //
 // Each loop reads the recording again and keeps about 40 bytes of memory for each
-// record. A Change, and what it points to, is valid until the next one.
+// record, and a copy of the record if it was compressed. A Change, and what it points to, is valid until the next one.
 func (r *Replay) Changes() iter.Seq[*Change] {
 	return func(yield func(*Change) bool) {
 		t := &trail{r: r}
@@ -168,61 +169,52 @@ func (r *Replay) ChangesBut(known KnownPokes) iter.Seq[*Change] {
 
 // collect reads the records in one pass and sorts them by time.
 func (t *trail) collect() {
-	rec, counts := t.r.Recording, t.r.Report.Records
+	known := t.r.scanned()
 	kept := []perfdata.RecordType{perfdata.RecordTextPoke, perfdata.RecordKSymbol, perfdata.RecordBPFEvent,
 		perfdata.RecordComm, perfdata.RecordFork}
-	n := uint64(len(t.r.Report.Losses))
-	for _, typ := range kept {
-		n += counts[typ]
+	var id perfdata.SampleID
+	pass := secondPass{s: known, types: kept, places: t.without != nil}
+	t.copies.on = pass.reuses()
+	pass.record = func(x *perfdata.Record) bool {
+		if t.without != nil && t.without.skips(x) || known.rec.SampleID(x, &id) != nil || !t.wants(x, &id) {
+			return true
+		}
+		t.entries = append(t.entries, recordEntry(id.Time, t.copies.of(x.Raw), x.Type, x.Misc))
+		return true
 	}
-	var runs []pokeRun // that are added or left out as a whole
-	if t.alone || t.without != nil {
-		runs = t.r.scanned().placed.runs
-	}
-	for i := range runs {
-		n -= uint64(runs[i].records)
+	switch {
+	case t.without != nil:
+		pass.run = func(run *pokeRun) bool { return t.without.skipsRun(&run.places) }
+	case t.alone:
+		pass.run = func(run *pokeRun) bool {
+			first := run.firstRecord()
+			if known.rec.SampleID(&first, &id) != nil {
+				return false
+			}
+			if !t.wants(&first, &id) {
+				return true // nor the others: all are of one event and one CPU
+			}
+			kept := pokeRecords{run.rec, t.copies.of(run.data)}
+			if run.sameTime {
+				t.addRun(kept, nil)
+			} else {
+				t.addWholeRun(kept.data, run.first, run.last)
+			}
+			return true
+		}
 	}
 	if t.without == nil {
-		t.entries = make([]trailEntry, 0, n+uint64(len(runs)))
+		n := uint64(len(t.r.Report.Losses))
+		for _, typ := range kept {
+			n += known.counts[typ]
+		}
+		if t.alone {
+			n += known.again.runs - known.again.records
+		}
+		t.entries = make([]trailEntry, 0, n)
 	}
-	// The memory of compressed records is reused.
-	volatile := counts[perfdata.RecordCompressed]+counts[perfdata.RecordCompressed2] > 0
-
-	s := rec.Scan(perfdata.Only(kept...), perfdata.Rejoin())
-	var x perfdata.Record
-	var id perfdata.SampleID
-	for s.Next() {
-		x = *s.Record()
-		if len(runs) > 0 && &x.Raw[0] == &runs[0].data[0] {
-			run := &runs[0]
-			runs = runs[1:]
-			passes := t.without != nil && t.without.skipsRun(&run.places)
-			// All its records are of one event and one CPU.
-			if t.without == nil && rec.SampleID(&x, &id) == nil && t.wants(&x, &id) {
-				if run.sameTime {
-					t.addRun(run.pokeRecords, nil)
-				} else {
-					t.addWholeRun(run.data, run.first, run.last)
-				}
-				passes = true
-			}
-			if passes {
-				s.Pass(len(run.data)-len(x.Raw), run.lastLen)
-				continue
-			}
-		}
-		if t.without != nil && t.without.skips(&x) {
-			continue
-		}
-		if rec.SampleID(&x, &id) != nil || !t.wants(&x, &id) {
-			continue
-		}
-		if volatile {
-			x.Raw = bytes.Clone(x.Raw)
-		}
-		t.entries = append(t.entries, recordEntry(id.Time, x.Raw, x.Type, x.Misc))
-	}
-	for w := range t.r.scanned().probedWrites() {
+	pass.read()
+	for w := range known.probedWrites() {
 		t.writes = append(t.writes, w)
 		t.entries = append(t.entries, trailEntry{time: w.ended, other: int32(-len(t.writes))})
 	}
@@ -237,7 +229,7 @@ func (t *trail) collect() {
 // read notes that the record of an entry is read, or its run. Entries are anywhere in the file, so the
 // memory of all of it is released from time to time.
 func (t *trail) read(e *trailEntry) {
-	if t.loaded += int(e.size); t.loaded > unloadAbove {
+	if t.loaded += int(e.size); t.loaded > unloadAbove && !t.copies.on {
 		t.r.Recording.Unload()
 		t.loaded = 0
 	}

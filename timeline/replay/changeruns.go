@@ -154,7 +154,7 @@ func (t *trail) untangle() bool {
 func (t *trail) visitRun(e *trailEntry, comm func(tid uint32) string, yield func(*Change) bool) bool {
 	run := pokeRecords{t.r.Recording, e.raw()}
 	var p perfdata.TextPoke
-	first := perfdata.Record{Type: perfdata.RecordTextPoke, Raw: e.raw()[:binary.LittleEndian.Uint16(e.raw()[6:])]}
+	first := run.firstRecord()
 	if t.r.Recording.TextPoke(&first, &p) != nil { // the rest of what all records of a run have in common
 		return true
 	}

@@ -41,13 +41,14 @@ type chunk struct {
 	at, end int  // in chunks.rest; at is below 0 if nothing looked like a record
 	isLast  bool // no chunk follows: behind it is no record of the kernel
 	items   []item
-	pokes   *timeline.Pokes
+	pokes   *timeline.Pokes   // nil if the image has them already
 	tasks   []taskTime        // of runs of samples
 	times   []uint64          // of runs of pokes, if chunks.reused is set
 	failed  any               // what the goroutine panicked with
 	plain   perfdata.TextPoke // PlainTextPoke and PlainSample set some of its fields
 
 	samples [decodedAtOnce]perfdata.ShortSample // scratch
+	short   [decodedAtOnce]timeline.ShortPoke   // the same, if pokes is nil
 
 	seen [seenTasks]seenTask
 	gen  uint32 // counts runs, over all uses of the chunk
@@ -91,7 +92,7 @@ type item struct {
 	step        uint64 // the longest time between two
 	sameTime    bool   // two successive ones have the same time
 
-	pokes, pokesEnd int // in chunk.pokes
+	pokesEnd        int // in chunk.pokes
 	kinds           patching.Kinds
 	places          pokePlaces
 	tasks, tasksEnd int // in chunk.tasks
@@ -104,6 +105,7 @@ type chunks struct {
 	rest   []byte
 	from   io.ReaderAt // has rest, too
 	reused bool        // the memory of rest is used again, so nothing may point to it later
+	places bool        // item.places is wanted
 	buffer buffer      // of the caller
 
 	crew
@@ -117,7 +119,7 @@ type chunks struct {
 
 // newChunks returns the chunks of what a Scanner has ahead.
 func newChunks(s *scan, rest []byte, from io.ReaderAt) *chunks {
-	c := &chunks{s: s, rest: rest, from: from, ready: make(map[int]*chunk), free: s.freeChunks}
+	c := &chunks{s: s, rest: rest, from: from, places: s.keepPlaced, ready: make(map[int]*chunk), free: s.freeChunks}
 	c.crew.init()
 	return c
 }
@@ -323,8 +325,7 @@ func (c *chunks) decode(x *chunk, b *buffer, k, begin int) {
 		}
 	}()
 	x.at, x.isLast, x.failed = begin, false, nil
-	x.items, x.tasks = x.items[:0], x.tasks[:0]
-	x.pokes.Reset()
+	x.empty()
 	region := k * c.s.chunking.bytes
 	end := min(region+c.s.chunking.bytes, len(c.rest))
 	from := max(begin, region)
@@ -338,6 +339,22 @@ func (c *chunks) decode(x *chunk, b *buffer, k, begin int) {
 		b.at, b.data = x.at, b.data[at:]
 	}
 	x.end = x.at + c.decodeRegion(x, b, end-x.at)
+}
+
+// empty removes what was decoded.
+func (x *chunk) empty() {
+	x.items, x.tasks, x.times = x.items[:0], x.tasks[:0], x.times[:0]
+	if x.pokes != nil {
+		x.pokes.Reset()
+	}
+}
+
+// pokeRoom returns room for as many pokes.
+func (x *chunk) pokeRoom(n int) []timeline.ShortPoke {
+	if x.pokes == nil {
+		return x.short[:n]
+	}
+	return x.pokes.Room(n)
 }
 
 // decodeRegion decodes the records of b that begin before end. It returns where the last one ends.
@@ -397,30 +414,32 @@ func (c *chunks) decodeRegion(x *chunk, b *buffer, end int) (at int) {
 func (c *chunks) pokesLike(x *chunk, run *item, like *perfdata.PokeRun, data []byte, at int) int {
 	before := run.records
 	for len(data)-at >= like.Size {
-		pokes := x.pokes.Room(min(decodedAtOnce, (len(data)-at)/like.Size))
+		pokes := x.pokeRoom(min(decodedAtOnce, (len(data)-at)/like.Size))
 		n, steps := like.Decode(data[at:], run.last, pokes)
 		run.addShort(pokes[:n], steps)
-		if c.reused {
-			for i := range pokes[:n] {
-				x.times = append(x.times, pokes[i].Time)
-			}
-			run.timesEnd = len(x.times)
-		}
-		run.kinds.AddShort(c.s.arch.machine, pokes[:n], like.OldLen, like.NewLen)
-		if c.s.keepPlaced {
+		if c.places {
 			for i := range pokes[:n] {
 				raw := data[at+i*like.Size:][pokeBytes:]
 				run.places.add(pokes[i].Addr, raw[:like.OldLen], raw[like.OldLen:][:like.NewLen])
 			}
 		}
 		at += n * like.Size
-		x.pokes.PutShort(n, like.OldLen, like.NewLen, int(run.cpu))
+		if x.pokes != nil {
+			if c.reused {
+				for i := range pokes[:n] {
+					x.times = append(x.times, pokes[i].Time)
+				}
+				run.timesEnd = len(x.times)
+			}
+			run.kinds.AddShort(c.s.arch.machine, pokes[:n], like.OldLen, like.NewLen)
+			x.pokes.PutShort(n, like.OldLen, like.NewLen, int(run.cpu))
+			run.pokesEnd = x.pokes.Len()
+		}
 		if n < len(pokes) {
 			break
 		}
 	}
 	if run.records > before {
-		run.pokesEnd = x.pokes.Len()
 		run.end, run.lastLen = at, like.Size
 	}
 	return at
@@ -507,16 +526,18 @@ func (c *chunks) poke(x *chunk, run *item, raw []byte, at int) *item {
 	} else if p.Time == 0 || !c.s.rec.IsExact(raw) {
 		return nil
 	} else {
-		run = x.item(item{at: at, typ: perfdata.RecordTextPoke, records: 1, id: p.ID, cpu: p.CPU, tid: p.TID, first: p.Time, last: p.Time, pokes: x.pokes.Len(), times: len(x.times)})
+		run = x.item(item{at: at, typ: perfdata.RecordTextPoke, records: 1, id: p.ID, cpu: p.CPU, tid: p.TID, first: p.Time, last: p.Time, times: len(x.times)})
 	}
-	if c.reused {
-		x.times = append(x.times, p.Time)
-		run.timesEnd = len(x.times)
+	if x.pokes != nil {
+		if c.reused {
+			x.times = append(x.times, p.Time)
+			run.timesEnd = len(x.times)
+		}
+		x.pokes.Put(p.Addr, p.Time, p.Old, p.New, int(p.CPU))
+		run.pokesEnd = x.pokes.Len()
+		run.kinds[patching.KindOfPoke(c.s.arch.machine, binary.LittleEndian, p.Old, p.New)]++
 	}
-	x.pokes.Put(p.Addr, p.Time, p.Old, p.New, int(p.CPU))
-	run.pokesEnd = x.pokes.Len()
-	run.kinds[patching.KindOfPoke(c.s.arch.machine, binary.LittleEndian, p.Old, p.New)]++
-	if c.s.keepPlaced {
+	if c.places {
 		run.places.add(p.Addr, p.Old, p.New)
 	}
 	return run
@@ -698,6 +719,10 @@ func (s *scan) enterRun(r *item, x *chunk, data []byte, file int) bool {
 		buf.tasks.see(r.last)
 	default:
 		buf.tasks.wait(timesInFile{pokes: pokeRecords{s.rec, data[r.at:r.end]}, n: r.records}, r.last)
+	}
+	if r.records >= s.chunking.keep && (reused || s.keepPlaced) {
+		s.again.runs++
+		s.again.records += uint64(r.records)
 	}
 	if s.keepPlaced {
 		s.placed.keep(s, r, data[r.at:r.end], reused)

@@ -4,11 +4,15 @@
 package replay
 
 import (
+	"bufio"
 	"bytes"
+	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -38,9 +42,12 @@ type read struct {
 	Image  *timeline.Encoded
 	Placed *timeline.Windows
 	Writes *codeWrites
-	Times  [][]uint64 // of the records of tasks, by ring buffer
-	runs   int        // of pokes, which were not decoded at once
-	inRuns int        // records
+	// What the second passes find, in hashes of all changes.
+	Changes, Alone string
+	Findings       []Finding
+	Times          [][]uint64 // of the records of tasks, by ring buffer
+	runs           int        // of pokes, which were not decoded at once
+	inRuns         int        // records
 }
 
 // readWith loads a recording in chunks of this kind, on so many CPUs.
@@ -66,7 +73,41 @@ func readWith(t *testing.T, path string, by chunking, cpus int) read {
 		b.tasks.settle()
 		times = append(times, b.tasks.times)
 	}
-	return read{Report: r.Report, Image: &im, Placed: r.Windows(), Writes: writes, Times: times, runs: len(r.scan.placed.runs), inRuns: r.scan.inRuns}
+	return read{Report: r.Report, Image: &im, Placed: r.Windows(), Writes: writes, Times: times,
+		Changes: hashOf(r.Changes()), Alone: hashOf(r.ChangesAlone()), Findings: slices.Collect(r.Findings()),
+		runs: len(r.scan.placed.runs), inRuns: r.scan.inRuns}
+}
+
+// hashOf returns a hash of changes.
+func hashOf(changes iter.Seq[*Change]) string {
+	h := sha256.New()
+	w := bufio.NewWriterSize(h, 1<<16)
+	for c := range changes {
+		binary.Write(w, binary.LittleEndian, []uint64{c.Time, c.Began, uint64(c.Kind)}) // a hash takes everything
+		switch {
+		case c.Poke != nil:
+			p := c.Poke
+			binary.Write(w, binary.LittleEndian, []uint64{p.Addr, uint64(len(p.Old)), uint64(len(p.New)), p.Time, p.ID, uint64(p.PID), uint64(p.TID), uint64(p.CPU), uint64(p.Has)})
+			w.Write(p.Old)
+			w.Write(p.New)
+		case c.KSymbol != nil:
+			k := *c.KSymbol
+			k.Event = nil
+			fmt.Fprintf(w, "%+v", k)
+		case c.BPF != nil:
+			b := *c.BPF
+			b.Event = nil
+			fmt.Fprintf(w, "%+v", b)
+		case c.Loss != nil:
+			fmt.Fprintf(w, "%+v", *c.Loss)
+		}
+		if c.Batch != nil {
+			fmt.Fprintf(w, "%+v", *c.Batch)
+		}
+		w.WriteString(c.Comm)
+	}
+	w.Flush()
+	return hex.EncodeToString(h.Sum(nil))
 }
 
 // checkNear compares what the pokes around a time say of windows with all windows.
@@ -231,6 +272,12 @@ func difference(a, b read) string {
 		return "the windows"
 	case !reflect.DeepEqual(a.Writes, b.Writes):
 		return "the writes of out-of-line code"
+	case a.Changes != b.Changes:
+		return "the changes"
+	case a.Alone != b.Alone:
+		return "the changes without batches"
+	case !reflect.DeepEqual(a.Findings, b.Findings):
+		return "the findings: " + cmp.Diff(a.Findings, b.Findings)
 	case !reflect.DeepEqual(a.Times, b.Times):
 		return "the times by which repetitions are found"
 	}

@@ -127,25 +127,24 @@ func (s *scan) listeners(kind kinds) func(yield func(id uint64, ch *channel) boo
 // for. If the chosen event took none and another one did, the recording contradicts
 // itself, and the other one is read.
 func (s *scan) countDuplicates() {
-	sc := s.rec.Scan(perfdata.Only(perfdata.RecordTextPoke, perfdata.RecordKSymbol, perfdata.RecordBPFEvent), perfdata.Rejoin())
 	for _, ch := range s.channels.all {
 		ch.taken = [len(duplicated)]uint64{}
 	}
 	s.endings = nil
 	var id perfdata.SampleID
-	for sc.Next() {
-		rec := sc.Record()
+	pass := secondPass{s: s, types: []perfdata.RecordType{perfdata.RecordTextPoke, perfdata.RecordKSymbol, perfdata.RecordBPFEvent}}
+	pass.record = func(rec *perfdata.Record) bool {
 		if s.rec.SampleID(rec, &id) != nil || id.Time == 0 {
-			continue
+			return true
 		}
-		ch := s.channelOf(&id)
-		if ch == nil || ch.machine != s.listens {
-			continue
+		if ch := s.channelOf(&id); ch != nil && ch.machine == s.listens {
+			kind := kindOfRecord(rec.Type)
+			ch.taken[kind.index()]++
+			s.seeEnding(ch, kind, id.Time, contentOf(rec, &id))
 		}
-		kind := kindOfRecord(rec.Type)
-		ch.taken[kind.index()]++
-		s.seeEnding(ch, kind, id.Time, contentOf(rec, &id))
+		return true
 	}
+	pass.read()
 	for _, kind := range duplicated {
 		for _, d := range s.deaf(kind) {
 			if d.cpu >= 0 {

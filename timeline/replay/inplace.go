@@ -139,33 +139,23 @@ func (r *Replay) findWindows() *timeline.Windows {
 func (r *Replay) pokes(matters func(raw []byte) bool, skips func(*pokePlaces) bool) iter.Seq[*perfdata.TextPoke] {
 	return func(yield func(*perfdata.TextPoke) bool) {
 		known := r.scanned()
-		runs := known.placed.runs
-		if skips == nil {
-			runs = nil
-		}
-		sc := r.Recording.Scan(perfdata.Only(perfdata.RecordTextPoke), perfdata.Rejoin())
 		var p perfdata.TextPoke
-		for sc.Next() {
-			rec := sc.Record()
-			if len(runs) > 0 && &rec.Raw[0] == &runs[0].data[0] {
-				run := &runs[0]
-				if runs = runs[1:]; skips(&run.places) {
-					sc.Pass(len(run.data)-len(rec.Raw), run.lastLen)
-					continue
-				}
-			}
-			if matters != nil && !matters(rec.Raw) {
-				continue
-			}
-			if r.Recording.TextPoke(rec, &p) != nil || !known.isChosen(rec, &p.SampleID, takesPokes) {
-				continue
-			}
-			if !yield(&p) {
-				return
-			}
+		ended := false
+		pass := secondPass{s: known, types: []perfdata.RecordType{perfdata.RecordTextPoke}, places: true}
+		if skips != nil {
+			pass.run = func(run *pokeRun) bool { return skips(&run.places) }
 		}
-		if matters != nil {
-			return // it is asked for records of TEXT_POKE
+		pass.record = func(rec *perfdata.Record) bool {
+			if matters != nil && !matters(rec.Raw) {
+				return true
+			}
+			if r.Recording.TextPoke(rec, &p) == nil && known.isChosen(rec, &p.SampleID, takesPokes) {
+				ended = !yield(&p)
+			}
+			return !ended
+		}
+		if pass.read(); ended || matters != nil { // matters is asked for records of TEXT_POKE
+			return
 		}
 		for w := range known.probedWrites() {
 			if p = w.record(); !yield(&p) {

@@ -101,6 +101,18 @@ type pokePlaces struct {
 	n        int // of branches
 }
 
+// newPokeRun returns the run of an item. data has its records.
+func newPokeRun(rec *perfdata.Recording, r *item, data []byte) pokeRun {
+	return pokeRun{pokeRecords: pokeRecords{rec, data}, lastLen: r.lastLen, records: r.records, cpu: r.cpu, tid: r.tid,
+		first: r.first, last: r.last, sameTime: r.sameTime, places: r.places}
+}
+
+// firstRecord returns the first record, without its place.
+func (r pokeRecords) firstRecord() perfdata.Record {
+	size, misc := binary.LittleEndian.Uint16(r.data[6:]), binary.LittleEndian.Uint16(r.data[4:])
+	return perfdata.Record{Type: perfdata.RecordTextPoke, Misc: misc, Raw: r.data[:size:size]}
+}
+
 // A targetOf is a near call or jump.
 type targetOf struct {
 	op     byte
@@ -131,8 +143,8 @@ func (p *pokePlaces) add(addr uint64, old, new []byte) {
 
 // keep keeps the pokes of a run. data has its records; reused says that it will have others later.
 func (p *placedPokes) keep(s *scan, r *item, data []byte, reused bool) {
-	run := pokeRun{pokeRecords: pokeRecords{s.rec, data}, lastLen: r.lastLen, before: len(p.pokes), records: r.records, cpu: r.cpu, tid: r.tid,
-		first: r.first, last: r.last, sameTime: r.sameTime, places: r.places}
+	run := newPokeRun(s.rec, r, data)
+	run.before = len(p.pokes)
 	for kind, n := range r.kinds {
 		run.inPlace = run.inPlace || n > 0 && timeline.PokeKind(kind).InPlace()
 	}

@@ -116,8 +116,11 @@ type scan struct {
 	samples, pokes quickPass
 	chunking       chunking // how records are read ahead on all CPUs
 	inRuns         int      // how many records were entered as runs
-	freeChunks     []*chunk // that can be used again
-	misjudged      int      // how many chunks were decoded again
+	again          struct { // the runs that a second pass can take as wholes, and their records
+		runs, records uint64
+	}
+	freeChunks []*chunk // that can be used again
+	misjudged  int      // how many chunks were decoded again
 	// last holds what was decoded last. Its fields are reused, because clearing them
 	// for each record costs more than decoding.
 	last struct {

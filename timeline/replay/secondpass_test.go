@@ -1,0 +1,157 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package replay
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/textreplay/textreplay/internal/genperf"
+)
+
+// packed writes a history, compressed, and loads it.
+func packed(t *testing.T, h genperf.History) *Replay {
+	t.Helper()
+	h.Compress = true
+	path := filepath.Join(t.TempDir(), "rec")
+	if err := h.Write(path); err != nil {
+		t.Fatal(err)
+	}
+	r, err := Load(path, Options{Windows: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	return r
+}
+
+// TestChangesOfCompressed: changes that were compressed are kept in runs, in a few pieces of memory.
+func TestChangesOfCompressed(t *testing.T) {
+	r := packed(t, genperf.History{Pokes: 100_000, Sites: 5_000})
+	alone, all := &trail{r: r, alone: true}, &trail{r: r}
+	for _, x := range []struct {
+		name string
+		*trail
+		most int // entries
+	}{{"alone", alone, 1000}, {"with batches", all, 101_000}} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		x.collect()
+		runtime.ReadMemStats(&after)
+		if n := after.Mallocs - before.Mallocs; n > 5000 {
+			t.Errorf("%s: %d allocations for 100,000 records", x.name, n)
+		}
+		if n := len(x.entries); n > x.most {
+			t.Errorf("%s: %d entries", x.name, n)
+		}
+		if n := cap(x.entries); n > x.most+10_000 {
+			t.Errorf("%s: room for %d entries", x.name, n)
+		}
+	}
+	if len(alone.runs) == 0 {
+		t.Error("no run")
+	}
+}
+
+// TestPokesOfCompressed: runs that do not matter are not decoded, and who has enough ends the pass.
+func TestPokesOfCompressed(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(4))
+	r := packed(t, genperf.History{Pokes: 100_000, Sites: 5_000})
+	asked := 0
+	for range r.pokes(func([]byte) bool { asked++; return false }, func(*pokePlaces) bool { return true }) {
+		t.Fatal("a poke that does not matter")
+	}
+	if asked > 10_000 {
+		t.Errorf("%d of 100,000 pokes were not skipped in runs", asked)
+	}
+	for _, skips := range []func(*pokePlaces) bool{nil, func(*pokePlaces) bool { return false }} {
+		before, n := runtime.NumGoroutine(), 0
+		for range r.pokes(nil, skips) {
+			if n++; n == 3 {
+				break
+			}
+		}
+		for i := 0; runtime.NumGoroutine() > before && i < 100; i++ {
+			time.Sleep(10 * time.Millisecond) // a goroutine that was waited for may not have ended yet
+		}
+		if got := runtime.NumGoroutine(); n != 3 || got > before {
+			t.Errorf("%d pokes, %d goroutines, %d before", n, got, before)
+		}
+	}
+}
+
+// TestSecondPassOfCut: where a compressed file was cut short meanwhile, Guard returns an error, on whatever
+// goroutine its records are decompressed.
+func TestSecondPassOfCut(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(4))
+	for _, begin := range []int64{0, 1 << 20} {
+		path := filepath.Join(t.TempDir(), "rec")
+		h := genperf.History{Pokes: 200_000, Sites: 20_000, Order: genperf.Random, CPUs: 4, Compress: true}
+		if err := h.Write(path); err != nil {
+			t.Fatal(err)
+		}
+		r, err := Load(path, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		r.Recording.Unload()
+		if err := os.Truncate(filepath.Join(path, "data"), begin); err != nil {
+			t.Fatal(err)
+		}
+		for name, f := range map[string]func(){
+			"changes": func() {
+				for range r.Changes() {
+				}
+			},
+			"changes alone": func() {
+				for range r.ChangesAlone() {
+				}
+			},
+			"findings": func() {
+				for range r.Findings() {
+				}
+			},
+			"pokes": func() {
+				for range r.pokes(nil, nil) {
+				}
+			},
+		} {
+			var changed *ChangedError
+			if err := Guard(func() error { f(); return nil }); !errors.As(err, &changed) {
+				t.Errorf("%s of a file cut to %d bytes: %v", name, begin, err)
+			}
+		}
+	}
+}
+
+// TestCopies: a copy has the bytes that it was made of, whatever is copied later.
+func TestCopies(t *testing.T) {
+	c := copies{on: true}
+	var want, got [][]byte
+	reused := make([]byte, 3*leastCopied)
+	for i := range 300 {
+		data := reused[:i*97%len(reused)]
+		if i%50 == 0 {
+			data = reused
+		}
+		for k := range data {
+			data[k] = byte(i + k)
+		}
+		want, got = append(want, bytes.Clone(data)), append(got, c.of(data))
+	}
+	for i := range want {
+		if !bytes.Equal(got[i], want[i]) || cap(got[i]) != len(got[i]) {
+			t.Fatalf("copy %d: %d bytes with room for %d, want %d, or others", i, len(got[i]), cap(got[i]), len(want[i]))
+		}
+	}
+	if c.on = false; &c.of(reused)[0] != &reused[0] {
+		t.Error("a copy of what is not used again")
+	}
+}
