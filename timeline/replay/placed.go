@@ -155,7 +155,22 @@ func (p *placedPokes) keep(s *scan, r *item, data []byte, reused bool) {
 		p.runs = append(p.runs, run)
 		return
 	}
+	if run.inPlace {
+		p.grow(r.records, s.share())
+	}
 	p.pokes = s.appendRun(p.pokes, &run)
+}
+
+// grow makes room for n more pokes, and for as many as the rest of the recording has if it goes on like
+// the share of it that was read. That may be wrong, so the room is never much larger than what is there.
+func (p *placedPokes) grow(n int, share float64) {
+	const most = 8
+	had := len(p.pokes) + n
+	if had <= cap(p.pokes) {
+		return
+	}
+	room := min(max(float64(had)/share*17/16, float64(had)*5/4), most*float64(had))
+	p.pokes = append(memory.Make[timeline.InPlacePoke](int(room)), p.pokes...)
 }
 
 // appendRun appends the in-place pokes of a run.

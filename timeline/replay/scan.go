@@ -112,6 +112,8 @@ type scan struct {
 	unformatted          []unformatted
 	readers              map[uint32]probeReader // processes that may have read hit counters
 
+	done int64 // how many bytes of the files were read
+
 	// How records are read fast: runs of equal ones, and chunks on all CPUs.
 	samples, pokes quickPass
 	chunking       chunking // how records are read ahead on all CPUs
@@ -280,24 +282,24 @@ const (
 // where their ids were opened. Then another scan, which knows it from the start, must
 // read them once more, see reopen.
 func (s *scan) readAll() bool {
-	total, done := s.rec.Size(), int64(0)
+	total := s.rec.Size()
 	const longStep = 1 << 27
 	next, long := int64(unloadStep), int64(longStep)
 	sc := s.rec.Scan(perfdata.Rejoin())
 	unload := sc.Unload
 	account := func(bytes int) {
-		if done += int64(bytes); done < next {
+		if s.done += int64(bytes); s.done < next {
 			return
 		}
-		next = done + unloadStep
+		next = s.done + unloadStep
 		if total > unloadAbove {
-			if unload(); done >= long {
+			if unload(); s.done >= long {
 				s.rec.Unload() // some of what was read before was read again
-				long = done + longStep
+				long = s.done + longStep
 			}
 		}
 		if s.progress != nil {
-			s.progress(min(done, total), total)
+			s.progress(min(s.done, total), total)
 		}
 	}
 	wait := min(firstWait, s.chunking.records) // records until chunks are tried
@@ -330,6 +332,14 @@ func (s *scan) readAll() bool {
 	}
 	s.addProbed()
 	return true
+}
+
+// share returns how much of the recording was read, more than 0 and at most 1.
+func (s *scan) share() float64 {
+	if s.done <= 0 || s.done >= s.rec.Size() {
+		return 1
+	}
+	return float64(s.done) / float64(s.rec.Size())
 }
 
 // finish derives what follows from all records together.

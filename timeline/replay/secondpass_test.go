@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/textreplay/textreplay/internal/genperf"
+	"github.com/textreplay/textreplay/timeline"
 )
 
 // packed writes a history, compressed, and loads it.
@@ -154,4 +155,45 @@ func TestCopies(t *testing.T) {
 	if c.on = false; &c.of(reused)[0] != &reused[0] {
 		t.Error("a copy of what is not used again")
 	}
+}
+
+// TestGrow: pokes of compressed runs get room for all of a recording, as far as what was read shows how many
+// there are, and never much more than there are.
+func TestGrow(t *testing.T) {
+	var p placedPokes
+	moved := 0
+	const all, run = 1 << 20, 100
+	for n := 0; n < all; n += run {
+		had := cap(p.pokes)
+		p.grow(run, max(float64(n)/all, 1e-6))
+		for range run {
+			p.pokes = append(p.pokes, inPlaceOf(len(p.pokes)))
+		}
+		if cap(p.pokes) > 8*len(p.pokes) {
+			t.Fatalf("room for %d pokes where %d are", cap(p.pokes), len(p.pokes))
+		}
+		if cap(p.pokes) != had {
+			moved++
+		}
+	}
+	if moved > 8 || cap(p.pokes) > all*9/8 {
+		t.Errorf("%d pokes have moved %d times, and have room for %d", len(p.pokes), moved, cap(p.pokes))
+	}
+	for i := range p.pokes {
+		if p.pokes[i] != inPlaceOf(i) {
+			t.Fatalf("poke %d is %+v", i, p.pokes[i])
+		}
+	}
+	for i := 1; i <= 4; i++ { // at the end of the recording
+		p.grow(cap(p.pokes)-len(p.pokes)+1, 1)
+		p.pokes = p.pokes[:cap(p.pokes)]
+	}
+	if n := len(p.pokes); n < 2*all || n > 4*all {
+		t.Errorf("%d pokes", n)
+	}
+}
+
+// inPlaceOf returns a poke like no other.
+func inPlaceOf(i int) timeline.InPlacePoke {
+	return timeline.InPlacePoke{Time: uint64(i), Addr: uint64(i) << 8, TID: uint32(i)}
 }
