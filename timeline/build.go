@@ -109,6 +109,9 @@ type build struct {
 	traps     []Range           // places where the snapshot may have a trap, see findTraps
 
 	possible []*orderSet // see findOrders
+	// openSites has, by site of kernel text, whether two CPUs changed it so shortly one after the other that clocks may differ
+	// by more, where nothing may show what was there first (see textMemory.inOrder).
+	openSites []bool
 
 	afterCopy Reason // why a module may have gone right after the snapshot was taken; none: it cannot have
 
@@ -286,6 +289,7 @@ func (d *build) sortPokes() {
 	}
 	apart := d.apart()
 	calm := len(d.gaps[gapsOfText].between(b.first, Later(b.horizon, 1))) == 0
+	d.openSites = make([]bool, len(b.sites))
 	d.eachSite(func(w *build, i uint32) {
 		s, order := &b.sites[i], d.orders[i]
 		// Of more than two changes of kernel text each of which finds what the one before it left,
@@ -294,12 +298,23 @@ func (d *build) sortPokes() {
 		if seen && order == examined {
 			w.jumble(d.irregular[i], true)
 		}
-		if s.pokes > 1 && !fits {
-			if list := w.of(w.reader, i); order == examined || w.mayBeUndecided(list, apart) {
+		if s.pokes > 1 && !(fits && w.beginsWithCopy(i)) {
+			list := w.of(w.reader, i)
+			d.openSites[i] = w.mayBeUndecided(list, apart)
+			if !fits && (order == examined || d.openSites[i]) {
 				w.undecided(list, apart)
 			}
 		}
 	})
+}
+
+// beginsWithCopy reports whether the copy of text shows what the first poke of a site found.
+func (d *build) beginsWithCopy(site uint32) bool {
+	if d.sites[site].irregular {
+		return false // the first one is not the one that arrived first
+	}
+	p := d.index.firstPoke(d.Builder, site)
+	return d.copiedText(&p, len(d.oldOf(&p))) != nil
 }
 
 // eachSite calls f with each site, on all CPUs. w is the goroutine's: what it finds out of rivals, which are of one
