@@ -97,25 +97,37 @@ func (c *cluster) records(d *build, most int) (all []orderedRecord, patches []pa
 	}
 	for _, s := range c.sites {
 		list := d.reader.pokes(d.Builder, &d.index, s, nil) // as they arrived: build.of has no duplicates
-		type same struct {
-			time uint64
-			edit uint32
-			cpu  uint16
-		}
-		met := make(map[same]bool, len(list))
+		twice := d.writtenTwice(list)
 		for i := range list {
 			p := &list[i]
 			cpu := d.Builder.cpuOf(p)
 			if cpu == unknownCPU {
 				return nil, nil
 			}
-			k := same{p.time, p.edit, cpu}
-			all = append(all, orderedRecord{time: p.time, cpu: int(cpu), arrival: p.order, first: len(patches), double: met[k]})
-			met[k] = true
+			all = append(all, orderedRecord{time: p.time, cpu: int(cpu), arrival: p.order, first: len(patches), double: twice[i]})
 			patches = append(patches, patch{d.sites[s].addr, d.oldOf(p), d.newOf(p)})
 		}
 	}
 	return all, patches
+}
+
+// writtenTwice reports which pokes of a site equal an earlier one: perf may have written it twice.
+func (d *build) writtenTwice(list []poke) []bool {
+	out, order := make([]bool, len(list)), make([]int, len(list))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		p, q := &list[a], &list[b]
+		return cmp.Or(cmp.Compare(p.time, q.time), cmp.Compare(p.edit, q.edit), cmp.Compare(d.Builder.cpuOf(p), d.Builder.cpuOf(q)))
+	})
+	for k := 1; k < len(order); k++ {
+		p, q := &list[order[k-1]], &list[order[k]]
+		if p.time == q.time && p.edit == q.edit && d.Builder.cpuOf(p) == d.Builder.cpuOf(q) {
+			out[order[k]] = true
+		}
+	}
+	return out
 }
 
 // An orderedRecord is a poke, a birth or a death.

@@ -39,7 +39,9 @@ func (d *build) findTextOrders(lost gaps, budget *int) (all []*orderSet) {
 		for _, v := range lost.outside(records[0].time, records[len(records)-1].time) {
 			from := sort.Search(len(records), func(i int) bool { return records[i].time >= v.From })
 			to := sort.Search(len(records), func(i int) bool { return records[i].time >= v.To })
-			all = append(all, c.textOrders(d, v, records[from:to], patches, budget)...)
+			if from < to {
+				all = append(all, c.textOrders(d, v, records[from:to], patches, budget)...)
+			}
 		}
 	}
 	return all
