@@ -143,13 +143,19 @@ func (c *cluster) textOrders(d *build, v Interval, records []orderedRecord, patc
 				next = &patches[records[n].first]
 			}
 		}
-		if o.take(slices.SortedFunc(slices.Values(records[:n]), orderedRecord.inLanes), patches) && o.bound(next) && (o.search() || o.budget < 0 && o.count()) {
-			all = append(all, o.result())
-			m = m.after(&o.orderSet)
-			o.leaveOut(covered)
-		} else {
-			m = &textMemory{c.lo, m.bytes, make([]bool, len(m.known))}
+		after := &textMemory{c.lo, m.bytes, make([]bool, len(m.known))}
+		few := o.take(slices.SortedFunc(slices.Values(records[:n]), orderedRecord.inLanes), patches) && o.bound(next)
+		switch {
+		case few && (o.search() || o.budget < 0 && o.count()):
+			after = m.after(&o.orderSet)
+		case few && d.clocksDiffer() && v.isNearEnd(records[0].time, records[n-1].time, apart):
+			o.knowNothing() // some of them may have come before the loss, or others behind it
 		}
+		if o.can != nil {
+			all = append(all, o.result())
+			o.leaveOut(covered)
+		}
+		m = after
 		since = nil
 		*budget -= len(o.outcomes)
 		if now.change(records[:n], patches); fits && m.agrees(now, covered) {
@@ -226,10 +232,24 @@ func (o *ordering) count() bool {
 	}
 	for k := range o.values {
 		if !o.countPart(k, records) {
+			o.can = nil
 			return false
 		}
 	}
 	return true
+}
+
+// knowNothing makes a set say that anything may be there.
+func (o *ordering) knowNothing() {
+	o.can = make([][]uint64, len(o.times))
+	for i := range o.can {
+		o.can[i] = slices.Repeat([]uint64{1 << otherValue}, len(o.values))
+	}
+}
+
+// isNearEnd reports whether the first or the last of some times in v is not more than apart from the loss there.
+func (v Interval) isNearEnd(first, last, apart uint64) bool {
+	return v.From > 0 && first <= Later(v.From, apart) || v.To < MaxTime && Later(last, apart) >= v.To
 }
 
 // countPart is count for one part.
