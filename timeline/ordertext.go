@@ -211,7 +211,7 @@ func (o *orderSet) leaveOut(covered []bool) {
 	}
 }
 
-// count is search for more records than all orders of which can be looked at. It looks at each part alone, and at how
+// count is search where records have too many orders to look at. It looks at each part alone, and at how
 // often each value was left and found by a time. What is there then was left once more than it was found; so was what was
 // there first, which no record left. So it says no more than all orders say. It reports whether the numbers allow any
 // order.

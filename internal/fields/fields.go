@@ -22,7 +22,7 @@ import (
 // ErrData is the error of [Read]: the data is not what [Append] wrote for a value of this type.
 var ErrData = errors.New("fields: not a value of this type")
 
-// Append appends what value points to to data: structs, of which only exported fields are written, whole numbers,
+// Append appends what value points to to data: structs (their exported fields only), whole numbers,
 // bools, strings, arrays, slices, pointers, and maps whose keys are numbers. Append panics if it finds
 // something else.
 func Append(data []byte, value any) []byte { return appendValue(data, reflect.ValueOf(value).Elem()) }
@@ -100,7 +100,7 @@ func compareNumbers(a, b reflect.Value) int {
 	return cmp.Compare(a.Uint(), b.Uint())
 }
 
-// Read sets what value points to from data, all of which must be used. The memory that it allocates is
+// Read sets what value points to from data, and must use all of it. The memory that it allocates is
 // in proportion to the length of data. If it returns an error, which is [ErrData], value may have
 // been set in part.
 func Read(data []byte, value any) error {

@@ -107,7 +107,7 @@ func (t *storedText) addPage(hash [16]byte, offset int64, file uint32) {
 	t.with[offset] = with[:min(len(with), mostBases)]
 }
 
-// basesAt returns the stored pages at an offset of which a new one may be made.
+// basesAt returns the stored pages at an offset that a new one may be made from.
 func (t *storedText) basesAt(offset int64) ([]*base, error) {
 	with := t.with[offset]
 	for _, file := range with {
