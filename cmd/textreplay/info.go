@@ -252,10 +252,10 @@ func (d *digest) assumptions() (list []string) {
 	if d.ClocksMayDiffer && len(d.Skews) == 0 && d.CPUsAvailable != 1 {
 		list = append(list, "CPUs' clocks agree close to a change: the recording does not say so (it has no TIME_CONV); else a time of another CPU within 50 ms of a change may be on its other side")
 	}
-	switch {
-	case d.ClockUncertainty > 0 && d.Clock.Name != "perf":
+	switch canBeSet := d.Clock.Name == "CLOCK_REALTIME" || d.Clock.Name == "CLOCK_TAI"; {
+	case canBeSet && d.ClockUncertainty > 0:
 		list = append(list, "some CPU was not silent for longer than ever else when the clock was set back")
-	case d.Clock.Name == "CLOCK_REALTIME" || d.Clock.Name == "CLOCK_TAI":
+	case canBeSet:
 		list = append(list, "nobody set the clock back while all CPUs were silent for longer (perf record -k CLOCK_MONOTONIC has a clock that cannot be set)")
 	}
 	return list

@@ -71,6 +71,12 @@ func (s *scan) leastSkew() uint64 {
 	return timeline.AssumedSkew
 }
 
+// finishReport sets what the report says of an image.
+func (s *scan) finishReport(im *timeline.Image) {
+	s.report.finish(im)
+	s.report.ClockUncertainty = s.uncertainty(s.report.ClockUncertainty, s.report.Skews)
+}
+
 // uncertainty returns Report.ClockUncertainty: by is how far the clock was set back.
 func (s *scan) uncertainty(by uint64, skews []timeline.Skew) uint64 {
 	seen := by
