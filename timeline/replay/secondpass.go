@@ -6,7 +6,6 @@ package replay
 import (
 	"slices"
 
-	"github.com/textreplay/textreplay/internal/memory"
 	"github.com/textreplay/textreplay/perfdata"
 )
 
@@ -112,7 +111,7 @@ func (c *copies) of(data []byte) []byte {
 	}
 	at := len(c.room)
 	if len(data) > cap(c.room)-at { // the next piece is about as long as all before
-		at, c.room = 0, memory.Make[byte](max(len(data), min(max(c.bytes, leastCopied), mostCopied)))
+		at, c.room = 0, make([]byte, 0, max(len(data), min(max(c.bytes, leastCopied), mostCopied)))
 	}
 	c.room = append(c.room, data...)
 	c.bytes += len(data)
