@@ -170,7 +170,7 @@ func (p *placedPokes) grow(n int, share float64) {
 		return
 	}
 	room := min(max(float64(had)/share*17/16, float64(had)*5/4), most*float64(had))
-	p.pokes = append(memory.Make[timeline.InPlacePoke](int(room)), p.pokes...)
+	p.pokes = append(make([]timeline.InPlacePoke, 0, int(room)), p.pokes...)
 }
 
 // appendRun appends the in-place pokes of a run.
