@@ -175,18 +175,18 @@ func commandOf(args []string, flags *pflag.FlagSet) *command {
 // they are flags of the given set.
 func afterFlags(args []string, flags *pflag.FlagSet) (rest []string, ok bool) {
 	for len(args) > 0 && strings.HasPrefix(args[0], "-") {
-		name, value, isLong := strings.Cut(args[0], "--")
-		hasValue := false
 		var f *pflag.Flag
-		switch {
-		case isLong && name == "":
-			name, _, hasValue = strings.Cut(value, "=")
+		hasValue := len(args[0]) > 2
+		if name, isLong := strings.CutPrefix(args[0], "--"); isLong {
+			name, _, hasValue = strings.Cut(name, "=")
 			f = flags.Lookup(name)
-		case len(args[0]) > 1:
-			hasValue = len(args[0]) > 2
+		} else if len(args[0]) > 1 {
 			f = flags.ShorthandLookup(args[0][1:2])
+			if f != nil && hasValue && f.NoOptDefVal != "" {
+				return nil, false // several flags of one letter
+			}
 		}
-		if f == nil || !isLong && hasValue && f.NoOptDefVal != "" { // or several flags of one letter
+		if f == nil {
 			return nil, false
 		}
 		n := 1

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package fields writes a Go value as bytes and reads it again, field after field, without names. Both
-// must be done with the same type: the bytes do not say which it was. For that, reading needs no
-// preparation for each type, which takes encoding/json longer than a small value itself does.
+// must be done with the same type: the bytes do not say which it was. In return nothing has to be
+// prepared for a type. That takes encoding/json longer than to read one small value.
 //
 // Numbers are varints as those of [encoding/binary]. Strings and slices begin with a length, and
 // pointers with 0 or 1. Keys of maps are in order, so equal values have equal bytes. Strings need
@@ -130,10 +130,18 @@ func (r *reader) value(v reflect.Value) bool {
 			}
 		}
 		return true
-	case reflect.Slice:
-		return r.slice(v)
-	case reflect.Map:
-		return r.table(v)
+	case reflect.Slice, reflect.Map:
+		n, isNil, ok := r.length()
+		switch {
+		case !ok:
+			return false
+		case isNil:
+			v.SetZero()
+			return true
+		case v.Kind() == reflect.Map:
+			return r.table(v, n)
+		}
+		return r.slice(v, n)
 	case reflect.Pointer:
 		n, ok := r.uvarint()
 		if !ok || n > 1 {
@@ -200,15 +208,8 @@ func (r *reader) length() (n int, isNil, ok bool) {
 	return int(u) - 1, u == 0, true
 }
 
-func (r *reader) slice(v reflect.Value) bool {
-	n, isNil, ok := r.length()
-	if !ok {
-		return false
-	}
-	if isNil {
-		v.SetZero()
-		return true
-	}
+// slice reads the n elements of a slice.
+func (r *reader) slice(v reflect.Value, n int) bool {
 	if v.Type().Elem().Kind() == reflect.Uint8 {
 		v.SetBytes(append([]byte{}, r.take(uint64(n))...))
 		return true
@@ -228,15 +229,8 @@ func (r *reader) slice(v reflect.Value) bool {
 	return true
 }
 
-func (r *reader) table(v reflect.Value) bool {
-	n, isNil, ok := r.length()
-	if !ok {
-		return false
-	}
-	if isNil {
-		v.SetZero()
-		return true
-	}
+// table reads the n keys of a map, and their values.
+func (r *reader) table(v reflect.Value, n int) bool {
 	v.Set(reflect.MakeMap(v.Type()))
 	for range n {
 		key, value := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()

@@ -135,7 +135,8 @@ func (e *trailEntry) isLoss() bool { return e.typ() == 0 && e.other >= 0 }
 // once. Records that cannot be read are left out: Report.Warnings has them.
 //
 // Each loop reads the recording again and keeps about 40 bytes of memory for each
-// record, and a copy of the record if it was compressed. A Change, and what it points to, is valid until the next one.
+// record, and a copy of the record if it was compressed. A Change, and what it points to, is
+// valid until the next one.
 func (r *Replay) Changes() iter.Seq[*Change] {
 	return func(yield func(*Change) bool) {
 		t := &trail{r: r}

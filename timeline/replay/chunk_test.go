@@ -131,8 +131,8 @@ func checkNear(t *testing.T, r *Replay) {
 	}
 }
 
-// noted reads a recording of this history, of which runs of pokes are kept.
-func noted(t *testing.T, h genperf.History) *Replay {
+// written writes a history, and loads it.
+func written(t *testing.T, h genperf.History) *Replay {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "rec")
 	if err := h.Write(path); err != nil {
@@ -143,6 +143,13 @@ func noted(t *testing.T, h genperf.History) *Replay {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { r.Close() })
+	return r
+}
+
+// noted reads a recording of this history, and runs of its pokes are kept.
+func noted(t *testing.T, h genperf.History) *Replay {
+	t.Helper()
+	r := written(t, h)
 	if len(r.scan.placed.runs) == 0 {
 		t.Fatal("no run of pokes was kept")
 	}

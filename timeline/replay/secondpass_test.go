@@ -20,16 +20,7 @@ import (
 func packed(t *testing.T, h genperf.History) *Replay {
 	t.Helper()
 	h.Compress = true
-	path := filepath.Join(t.TempDir(), "rec")
-	if err := h.Write(path); err != nil {
-		t.Fatal(err)
-	}
-	r, err := Load(path, Options{Windows: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { r.Close() })
-	return r
+	return written(t, h)
 }
 
 // TestChangesOfCompressed: changes that were compressed are kept in runs, in a few pieces of memory.
