@@ -96,7 +96,7 @@ type build struct {
 	lifetimes livesByPlace // of all code that comes and goes
 	brief     livesByPlace // of code that came and went at one time, as a coarse clock shows it
 
-	skew      uint64            // by how much the CPUs' clocks differ, as far as the records show
+	skew      uint64            // by how much the CPUs' clocks differ, as far as the records show; at last see SkewAtLeast
 	moved     map[uint32]uint64 // the times of pokes that were recorded in the wrong order, by their order of arrival
 	rivals    rivalSet          // those that may have come in another order
 	perSite   *siteRivals       // what a worker of eachSite has found of these; nil: it is no worker
@@ -109,6 +109,9 @@ type build struct {
 	traps     []Range           // places where the snapshot may have a trap, see findTraps
 
 	possible []*orderSet // see findOrders
+	// openSites has, by site of kernel text, whether no copy shows what was there first, or something is lost, and two CPUs
+	// changed it so shortly one after the other that clocks may differ by more (see textMemory.inOrder).
+	openSites []bool
 
 	afterCopy Reason // why a module may have gone right after the snapshot was taken; none: it cannot have
 
@@ -163,6 +166,9 @@ func (d *build) image() *Image {
 	d.lifetimes = byPlace(lives)
 	d.sortPokes()
 	byLo := d.lifetimes.lives
+	if d.clocksDiffer() {
+		d.skew = max(d.skew, d.minSkew)
+	}
 	if d.skew > 0 {
 		lives = d.deriveLifetimes() // by wider gaps
 		byLo = sortedByLo(lives)
@@ -254,7 +260,7 @@ func (d *build) sortPokes() {
 		d.order[i] = places[i].site
 	}
 
-	d.orders = make([]pokeOrder, len(b.sites))
+	d.orders, d.openSites = make([]pokeOrder, len(b.sites)), make([]bool, len(b.sites))
 	d.eachSite(func(w *build, i uint32) {
 		s, r := &b.sites[i], w.reader
 		first := d.index.firstPoke(b, i)
@@ -262,13 +268,14 @@ func (d *build) sortPokes() {
 		case s.irregular && d.moved == nil:
 			r.list = r.pokes(b, &d.index, i, r.list[:0])
 			sortByTime(r.list)
-			d.orders[i] = onceTimed
+			d.orders[i], first = onceTimed, r.list[0]
 			if !d.isPlain(s, r.list) {
 				d.orders[i] = examined
 			}
 		case s.irregular || d.found(nil, 0, &first, int(b.edits[first.edit].olen)) == linkBroken:
 			d.orders[i] = examined
 		}
+		d.openSites[i] = d.copiedText(&first, int(b.edits[first.edit].olen)) == nil
 	})
 
 	d.irregular = make(map[uint32][]poke)
@@ -294,11 +301,16 @@ func (d *build) sortPokes() {
 		if seen && order == examined {
 			w.jumble(d.irregular[i], true)
 		}
-		if s.pokes > 1 && !fits {
-			if list := w.of(w.reader, i); order == examined || w.mayBeUndecided(list, apart) {
-				w.undecided(list, apart)
-			}
+		if s.pokes < 2 || fits && !d.openSites[i] {
+			d.openSites[i] = false
+			return
 		}
+		list := w.of(w.reader, i)
+		near := w.mayBeUndecided(list, apart)
+		if !fits && (order == examined || near) {
+			w.undecided(list, apart)
+		}
+		d.openSites[i] = near && (d.openSites[i] || !calm)
 	})
 }
 

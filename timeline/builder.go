@@ -219,6 +219,7 @@ type Builder struct {
 	local    []localGap        // see GapAt
 	maxSkew  uint64            // see ClocksWithin
 	differ   bool              // see ClocksMayDiffer
+	minSkew  uint64            // see SkewAtLeast
 	skew     uint64            // see ClockSetBack
 	twice    gaps              // times that the clock may have shown twice
 	added    uint32            // how many pokes
@@ -295,6 +296,11 @@ func (b *Builder) Extent(first, horizon uint64) { b.first, b.horizon = first, ho
 // default is a second. Records of different CPUs that are further apart are in the order of
 // their times.
 func (b *Builder) ClocksWithin(most uint64) { b.maxSkew = most }
+
+// SkewAtLeast says by how many nanoseconds the clocks of two CPUs are taken to differ where any records show that
+// they differ at all. What records show is less than the whole: changes of a place by two CPUs are in the wrong order only
+// if they are closer than the clocks differ. The default is 0: what records show is all.
+func (b *Builder) SkewAtLeast(least uint64) { b.minSkew = least }
 
 // ClocksMayDiffer says that each CPU has its own clock, and that nothing but the changes
 // themselves can show whether they agree.

@@ -34,7 +34,7 @@ const leastChain = 16
 func (c *historyBuilder) findChain(p *piece, init *initial, pokes []poke) (from, to int) {
 	all := len(pokes)
 	if all < c.limits.chain || len(p.sites) != 1 || c.skew > 0 || c.moved != nil ||
-		len(c.copied) > 0 || len(c.windows) > 0 || len(c.Builder.began) > 0 {
+		len(c.copied) > 0 || len(c.ordersOf(c.f.addr)) > 0 || len(c.windows) > 0 || len(c.Builder.began) > 0 {
 		return all, all
 	}
 	s := &c.sites[p.sites[0]]

@@ -382,6 +382,8 @@ func (r *factReader) add(line string) error {
 		b.ClocksMayDiffer()
 	case "clocks-within":
 		b.ClocksWithin(w.number(w.next()))
+	case "skew-at-least":
+		b.SkewAtLeast(w.number(w.next()))
 	case "clock-set-back":
 		by := w.number(w.next())
 		b.ClockSetBack(by, []Interval{w.interval(w.next())})

@@ -36,7 +36,8 @@ type model struct {
 	local          []localGap // of core text
 	silent         bool       // pokes
 	thunks         bool
-	differ         bool // clocks may differ, although nothing shows it
+	differ         bool   // clocks may differ, although nothing shows it
+	leastSkew      uint64 // by how much they are taken to differ if anything shows that they do
 
 	// Derived.
 	changes []made
@@ -97,6 +98,7 @@ type being struct {
 type witness struct {
 	opens        bool // nothing is known to be there that it does not find
 	time         uint64
+	recorded     uint64 // of a change
 	until        uint64 // of a copy: the last moment when it can have been read
 	old, new     []byte // nil: it says nothing
 	birth, first bool
@@ -1006,6 +1008,9 @@ func (m *model) made() []made {
 			m.undecided(list)
 		}
 	}
+	if m.skew > 0 {
+		m.skew = max(m.skew, m.leastSkew)
+	}
 	out = slices.Clone(out) // rivals are the changes before they are sorted
 	slices.SortStableFunc(out, func(a, b made) int { return cmp.Compare(a.Time, b.Time) })
 	return out
@@ -1035,7 +1040,7 @@ func (m *model) unexplained(a, b *made) fit {
 func (m *model) copied(p *made, n int) (out []byte) {
 	for k := range uint64(n) {
 		b, ok := byteOf(m.snapshot.Segments, p.Addr+k)
-		if a := p.Addr + k; !ok || a < m.textLo || a >= m.textHi || p.recorded <= m.snapshot.To || m.differ && p.recorded <= m.snapshot.To+assumedSkew {
+		if a := p.Addr + k; !ok || a < m.textLo || a >= m.textHi || p.recorded <= m.snapshot.To || m.differ && p.recorded <= m.snapshot.To+AssumedSkew {
 			return nil
 		}
 		out = append(out, b)
@@ -1520,7 +1525,7 @@ func (m *model) paint(lo, hi uint64) (p *painter, at func(data []byte, addr uint
 	}
 	var facts []witness
 	for _, p := range m.changes {
-		w := witness{time: p.Time, old: at(p.Old, p.Addr), new: at(p.New, p.Addr), birth: len(p.Old) == 0, death: len(p.New) == 0, first: p.Addr == lo}
+		w := witness{time: p.Time, recorded: p.recorded, old: at(p.Old, p.Addr), new: at(p.New, p.Addr), birth: len(p.Old) == 0, death: len(p.New) == 0, first: p.Addr == lo}
 		w.cpu, w.poke = p.CPU, p.Poke
 		for _, r := range p.rivals {
 			r := witness{time: r.Time, old: at(r.Old, r.Addr), new: at(r.New, r.Addr), poke: r.Poke}
@@ -1849,7 +1854,7 @@ func (p *painter) uncertain(facts []witness, births []uint64) {
 	by := p.m.skew
 	near := func(t uint64) bool {
 		close := func(x uint64) bool { return max(x, t)-min(x, t) <= by }
-		return slices.ContainsFunc(facts, func(f witness) bool { return close(f.time) }) || slices.ContainsFunc(births, close)
+		return slices.ContainsFunc(facts, func(f witness) bool { return close(f.time) || f.recorded > 0 && close(f.recorded) }) || slices.ContainsFunc(births, close)
 	}
 	for from := uint64(0); by > 0 && from <= lastTick; from++ {
 		if !near(from) {
@@ -2415,6 +2420,9 @@ func genModel(t *rapid.T) *model {
 	m.silent = yes("silent", 6)
 	skewed := yes("skewed", 3)
 	m.differ = skewed && yes("clocks may differ", 4)
+	if skewed && yes("skew at least", 3) {
+		m.leastSkew = rapid.Uint64Range(1, 8).Draw(t, "skew at least")
+	}
 	m.thunks = yes("thunks", 6)
 	text := data("text", 6)
 	if m.thunks {
@@ -2728,6 +2736,7 @@ func (m *model) builder(t interface{ Fatal(...any) }) *Builder {
 	b.Announced(m.announced)
 	b.SilentPokes(m.silent)
 	b.CallThunks(m.thunks)
+	b.SkewAtLeast(m.leastSkew)
 	if m.differ {
 		b.ClocksMayDiffer()
 	}
@@ -2929,7 +2938,7 @@ func (r reply) otherCode(o reply) bool {
 
 func (m *model) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "text %#x..%#x, recorded %d to %d, announced by %d, silent %v, thunks %v, clocks may differ %v\n", m.textLo, m.textHi, m.first, m.horizon, m.announced, m.silent, m.thunks, m.differ)
+	fmt.Fprintf(&b, "text %#x..%#x, recorded %d to %d, announced by %d, silent %v, thunks %v, clocks may differ %v, by %d if seen\n", m.textLo, m.textHi, m.first, m.horizon, m.announced, m.silent, m.thunks, m.differ, m.leastSkew)
 	for _, s := range append([]Snapshot{m.snapshot}, m.copies...) {
 		fmt.Fprintf(&b, "copied %d to %d:", s.From, s.To)
 		for _, seg := range s.Segments {

@@ -75,13 +75,13 @@ type patch struct {
 }
 
 // records returns the records of a cluster in no order, and the bytes of those that are pokes; nil if they
-// are too many, or not all of their CPUs are known.
-func (c *cluster) records(d *build) (all []orderedRecord, patches []patch) {
+// are more than most, or not all of their CPUs are known.
+func (c *cluster) records(d *build, most int) (all []orderedRecord, patches []patch) {
 	n := len(c.symbols)
 	for _, s := range c.sites {
 		n += int(d.sites[s].pokes)
 	}
-	if n > mostRecords {
+	if n > most {
 		return nil, nil
 	}
 	for k, i := range c.symbols {
@@ -97,18 +97,37 @@ func (c *cluster) records(d *build) (all []orderedRecord, patches []patch) {
 	}
 	for _, s := range c.sites {
 		list := d.reader.pokes(d.Builder, &d.index, s, nil) // as they arrived: build.of has no duplicates
+		twice := d.writtenTwice(list)
 		for i := range list {
 			p := &list[i]
 			cpu := d.Builder.cpuOf(p)
 			if cpu == unknownCPU {
 				return nil, nil
 			}
-			all = append(all, orderedRecord{time: p.time, cpu: int(cpu), arrival: p.order, first: len(patches),
-				double: slices.ContainsFunc(list[:i], func(o poke) bool { return o.time == p.time && o.edit == p.edit && d.Builder.cpuOf(&o) == cpu })})
+			all = append(all, orderedRecord{time: p.time, cpu: int(cpu), arrival: p.order, first: len(patches), double: twice[i]})
 			patches = append(patches, patch{d.sites[s].addr, d.oldOf(p), d.newOf(p)})
 		}
 	}
 	return all, patches
+}
+
+// writtenTwice reports which pokes of a site equal an earlier one: perf may have written it twice.
+func (d *build) writtenTwice(list []poke) []bool {
+	out, order := make([]bool, len(list)), make([]int, len(list))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		p, q := &list[a], &list[b]
+		return cmp.Or(cmp.Compare(p.time, q.time), cmp.Compare(p.edit, q.edit), cmp.Compare(d.Builder.cpuOf(p), d.Builder.cpuOf(q)))
+	})
+	for k := 1; k < len(order); k++ {
+		p, q := &list[order[k-1]], &list[order[k]]
+		if p.time == q.time && p.edit == q.edit && d.Builder.cpuOf(p) == d.Builder.cpuOf(q) {
+			out[order[k]] = true
+		}
+	}
+	return out
 }
 
 // An orderedRecord is a poke, a birth or a death.
@@ -170,7 +189,8 @@ func (r orderedRecord) inLanes(o orderedRecord) int {
 	return cmp.Or(cmp.Compare(r.cpu, o.cpu), cmp.Compare(r.lane(), o.lane()), cmp.Compare(r.time, o.time), cmp.Compare(r.arrival, o.arrival))
 }
 
-// take takes the records of [from, to), which are in the order of inLanes. It reports whether they are few enough.
+// take takes the records of [from, to), which are in the order of inLanes. It reports whether they are few enough. Of text,
+// it leaves no states to look at if they are too many for search.
 func (o *ordering) take(records []orderedRecord, patches []patch) bool {
 	edges := []uint64{o.lo, o.hi}
 	var all []*orderedRecord
@@ -196,9 +216,10 @@ func (o *ordering) take(records []orderedRecord, patches []patch) bool {
 	o.times = slices.Compact(o.times)
 	slices.Sort(edges)
 	o.edges = slices.Compact(edges)
-	if len(o.symbols) == 0 && o.before == nil || len(o.symbols) > mostSymbols || len(all) > mostOrdered || len(o.edges)-1 > mostParts {
+	if len(o.symbols) == 0 && o.before == nil || len(o.symbols) > mostSymbols || len(o.edges)-1 > mostParts {
 		return false
 	}
+	many := len(all) > mostOrdered
 	o.values = make([][][]byte, len(o.edges)-1)
 	for i, r := range all {
 		if n := len(o.lanes); i == 0 || all[i-1].cpu != r.cpu || all[i-1].lane() != r.lane() {
@@ -214,7 +235,10 @@ func (o *ordering) take(records []orderedRecord, patches []patch) bool {
 		r.first, r.last = o.part(p.addr), o.part(p.addr+uint64(max(len(p.old), len(p.new))))
 		r.old, r.new = o.valuesOf(p.addr, p.old), o.valuesOf(p.addr, p.new)
 	}
-	return len(o.lanes) <= mostLanes
+	if many = many || len(o.lanes) > mostLanes; many {
+		o.budget = 0
+	}
+	return !many || o.before != nil
 }
 
 // mayCross reports whether two records of different CPUs may be in the wrong order, a program's LOAD may be of another

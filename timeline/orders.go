@@ -40,6 +40,7 @@ import (
 
 const (
 	mostRecords  = 1 << 9  // of a cluster
+	mostCounted  = 1 << 16 // of one of kernel text
 	mostOrdered  = 96      // of these, between two losses
 	mostSymbols  = 64      // of these: births and deaths
 	mostLanes    = 16      // of a cluster
@@ -76,7 +77,7 @@ func (d *build) findOrders() []*orderSet {
 		if len(other) > 0 && wanted(other, c.lo, c.hi) || !wantedAll(d.only, c.lo, c.hi-c.lo) {
 			continue
 		}
-		records, patches := c.records(d)
+		records, patches := c.records(d, mostRecords)
 		if len(records) == 0 {
 			continue
 		}

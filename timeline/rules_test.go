@@ -233,6 +233,7 @@ func TestFacts(t *testing.T) {
 		"announced 150",
 		"clock-set-back 5 300..301",
 		"clocks-within 30",
+		"skew-at-least 20",
 		"clocks-may-differ",
 		"silent-pokes",
 		"call-thunks",
@@ -268,6 +269,7 @@ func TestFacts(t *testing.T) {
 	want.Announced(150)
 	want.ClockSetBack(5, []Interval{{300, 301}})
 	want.ClocksWithin(30)
+	want.SkewAtLeast(20)
 	want.ClocksMayDiffer()
 	want.SilentPokes(true)
 	want.CallThunks(true)

@@ -36,9 +36,9 @@ func (s *Skew) By() uint64 { return s.First - s.Second }
 // contradiction.
 const maxSkew = 1e9
 
-// assumedSkew is by how much the clocks of two CPUs are assumed to differ at most, in
+// AssumedSkew is by how much the clocks of two CPUs are assumed to differ at most, in
 // nanoseconds, where they are seen to differ, or may do so (rule clocks).
-const assumedSkew = 50e6
+const AssumedSkew = 50e6
 
 // unknownCPU is a CPU that the recording does not name.
 const unknownCPU = 0xffff
@@ -174,7 +174,7 @@ func (d *build) apart() uint64 {
 
 // apartUnseen returns by how much the times of two CPUs can be wrong against one another if no records
 // show it.
-func (d *build) apartUnseen() uint64 { return min(d.Builder.maxSkew, assumedSkew) }
+func (d *build) apartUnseen() uint64 { return min(d.Builder.maxSkew, AssumedSkew) }
 
 // widen makes gaps longer at both ends by how far CPUs' clocks may differ. What
 // was before the recording stays as it is: whichever clock a later record's

@@ -83,6 +83,9 @@ func (c *historyBuilder) uncertain(changes []change, births []uint64) {
 	times := slices.Clone(births)
 	for i := range changes {
 		times = append(times, changes[i].time)
+		if ch := &changes[i]; ch.recorded != ch.time && !ch.copied && !ch.confirms && c.delayed[ch.order] == 0 {
+			times = append(times, ch.recorded) // it was exchanged, and this is what its CPU's clock showed
+		}
 	}
 	slices.Sort(times)
 	if len(times) == 0 {

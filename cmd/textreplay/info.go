@@ -249,10 +249,13 @@ func (d *digest) assumptions() (list []string) {
 	if d.Clock.Name == "perf" {
 		list = append(list, "CPUs' clocks differ by 50 ms at most (perf record -k CLOCK_MONOTONIC has one clock for all)")
 	}
-	switch {
-	case d.ClockUncertainty > 0 && d.Clock.Name != "perf":
+	if d.ClocksMayDiffer && len(d.Skews) == 0 && d.CPUsAvailable != 1 {
+		list = append(list, "CPUs' clocks agree close to a change: the recording does not say so (it has no TIME_CONV); else a time of another CPU within 50 ms of a change may be on its other side")
+	}
+	switch canBeSet := d.Clock.Name == "CLOCK_REALTIME" || d.Clock.Name == "CLOCK_TAI"; {
+	case canBeSet && d.ClockUncertainty > 0:
 		list = append(list, "some CPU was not silent for longer than ever else when the clock was set back")
-	case d.Clock.Name == "CLOCK_REALTIME" || d.Clock.Name == "CLOCK_TAI":
+	case canBeSet:
 		list = append(list, "nobody set the clock back while all CPUs were silent for longer (perf record -k CLOCK_MONOTONIC has a clock that cannot be set)")
 	}
 	return list
@@ -481,7 +484,11 @@ func (d *digest) writeDoubts(o *sections) {
 		o.more(len(d.Losses), most)
 	}
 	if len(d.Skews) > 0 {
-		o.section(fmt.Sprintf("Clocks: the CPUs' clocks differ by at least %s; a time this close to a change may be before or after it", time.Duration(d.ClockUncertainty)))
+		seen := uint64(0)
+		for i := range d.Skews {
+			seen = max(seen, d.Skews[i].By())
+		}
+		o.section(fmt.Sprintf("Clocks: the CPUs' clocks differ by at least %s; a time within %s of a change may be before or after it", time.Duration(seen), time.Duration(d.ClockUncertainty)))
 		const most = 3
 		for _, s := range d.Skews[:min(most, len(d.Skews))] {
 			fmt.Fprintf(o.w, "  %s  CPU %d's change of %s came before CPU %d's of %s\n", placeOf(d.r.Image.At(s.Second), s.Addr),

@@ -163,3 +163,44 @@ func TestUnrecordedInside(t *testing.T) {
 		t.Errorf("it does not say %q:\n%s", want, out)
 	}
 }
+
+// TestInfoClocks: info says by how much clocks are seen to differ and may differ, or that nothing shows whether they do.
+func TestInfoClocks(t *testing.T) {
+	for _, c := range []struct {
+		name         string
+		cpus         int
+		differ       bool
+		want, refuse string
+	}{
+		{"seen", 2, true, "Clocks: the CPUs' clocks differ by at least 5ms; a time within 50ms of a change may be before or after it", "no TIME_CONV)"},
+		{"unseen", 2, false, "(it has no TIME_CONV); else a time of another CPU within 50 ms of a change may be on its other side", "Clocks:"},
+		{"one CPU", 1, false, "CPUs' clocks differ by 50 ms at most", "(it has no TIME_CONV)"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			k := &genperf.Kernel{Machine: elf.EM_X86_64, Arch: "x86_64", Release: "6.1.0", Order: binary.LittleEndian, Addr: genperf.TextAddr,
+				Text: bytes.Repeat([]byte{0x90}, 4096), CPUs: c.cpus}
+			rec := filepath.Join(t.TempDir(), "rec.data")
+			w, err := k.Record(rec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			poke := func(time uint64, cpu uint32, old, new byte) {
+				err := w.TextPoke(&perfdata.TextPoke{Addr: genperf.TextAddr + 16, Old: []byte{0x90, old}, New: []byte{0x90, new}, SampleID: w.ID(time, cpu, 100)})
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			poke(2e9, 0, 0x90, 1)
+			if c.differ {
+				poke(2_995_000_000, 1, 2, 3) // it was made after the next one
+				poke(3e9, 0, 1, 2)
+			}
+			if err := w.End(9e9 + 1); err != nil {
+				t.Fatal(err)
+			}
+			if got, _ := answered(t, "", "info", "-i", rec); !strings.Contains(got, c.want) || strings.Contains(got, c.refuse) {
+				t.Errorf("want %q and not %q in\n%s", c.want, c.refuse, got)
+			}
+		})
+	}
+}

@@ -62,6 +62,33 @@ func clocksWithin(events []*perfdata.Event) (uint64, bool) {
 	return timekeeperTick, len(events) > 0
 }
 
+// leastSkew returns by how many nanoseconds the times of two CPUs are taken to differ as soon as any records show
+// that they do: records show by how much at least.
+func (s *scan) leastSkew() uint64 {
+	if most, ok := clocksWithin(s.rec.Events()); ok && s.machine == 0 {
+		return min(most, timeline.AssumedSkew)
+	}
+	return timeline.AssumedSkew
+}
+
+// finishReport sets what the report says of an image.
+func (s *scan) finishReport(im *timeline.Image) {
+	s.report.finish(im)
+	s.report.ClockUncertainty = s.uncertainty(s.report.ClockUncertainty, s.report.Skews)
+}
+
+// uncertainty returns Report.ClockUncertainty: by is how far the clock was set back.
+func (s *scan) uncertainty(by uint64, skews []timeline.Skew) uint64 {
+	seen := by
+	for i := range skews {
+		seen = max(seen, skews[i].By())
+	}
+	if seen > by {
+		return max(seen, s.leastSkew())
+	}
+	return by
+}
+
 // clocksMayDiffer reports whether each CPU has its own clock, and nothing shows that they agree:
 // on x86-64, perf's own clock where the kernel does not say how to convert it from the CPUs'
 // counter (TIME_CONV). The kernel does so only if that counter is one for all CPUs
@@ -186,11 +213,8 @@ func (s *scan) setBackTo(t uint64) (by uint64, twice []timeline.Interval) {
 // skews that these show, and the steps of the clock to such times. It also returns the times that the clock
 // may have shown twice.
 func (r *Replay) UncertaintyBefore(t uint64) (by uint64, twice []timeline.Interval) {
-	by, twice = r.scanned().setBackTo(t)
-	for i := range r.Report.Skews {
-		if x := &r.Report.Skews[i]; x.First < t {
-			by = max(by, x.By())
-		}
-	}
-	return by, twice
+	s := r.scanned()
+	by, twice = s.setBackTo(t)
+	before := slices.DeleteFunc(slices.Clone(r.Report.Skews), func(x timeline.Skew) bool { return x.First >= t })
+	return s.uncertainty(by, before), twice
 }

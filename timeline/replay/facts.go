@@ -40,7 +40,8 @@ func (s *scan) facts(r *Replay, opts Options) error {
 	if most, ok := clocksWithin(s.rec.Events()); ok && s.machine == 0 { // perf inject moves a guest's times
 		b.ClocksWithin(most)
 	}
-	if s.clocksMayDiffer() {
+	b.SkewAtLeast(s.leastSkew())
+	if rep.ClocksMayDiffer = s.clocksMayDiffer(); rep.ClocksMayDiffer {
 		b.ClocksMayDiffer()
 	}
 	if len(twice) > 0 {

@@ -214,7 +214,7 @@ func (f *Follower) image() (*timeline.Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.report.finish(im)
+	s.finishReport(im)
 	f.report = s.report
 	if s.keepPlaced {
 		s.placed.pokes, s.writers.idle = slices.Clone(s.placed.pokes), slices.Clone(s.writers.idle)

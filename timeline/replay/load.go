@@ -368,7 +368,7 @@ func (r *Replay) load(opts Options) error {
 	r.Image = im
 	r.scan = s
 	s.b = nil // the image has all of it now
-	s.report.finish(im)
+	s.finishReport(im)
 	if err := r.Check(); err != nil {
 		return err
 	}

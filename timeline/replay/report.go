@@ -67,12 +67,18 @@ type Report struct {
 	Losses    []Loss
 	Conflicts int // number of the image's conflicts
 	// Skews are pairs of records that CPUs with differing clocks wrote in the wrong
-	// order, by address and time. ClockUncertainty is the largest skew, or the most by
-	// which the clock was set back, in nanoseconds. A time that is closer than that to a
-	// change may be on either side of the change.
+	// order, by address and time. ClockUncertainty is the most by which the clock was set
+	// back, in nanoseconds, or if there are Skews, by how much clocks may differ then: the
+	// largest skew, or 50 ms ([timeline.AssumedSkew]) if that is more, 10 ms on a clock of the
+	// kernel's timekeeping. A time that is closer than that to a change may be on either side
+	// of the change.
 	Skews            []timeline.Skew
 	ClockUncertainty uint64
-	Warnings         []error
+	// ClocksMayDiffer is set if each CPU has its own clock, and the recording does not say that they
+	// agree. If there are no Skews either, a time of one CPU that is closer to a change by another one
+	// than their clocks differ may be on either side of it.
+	ClocksMayDiffer bool
+	Warnings        []error
 }
 
 // Trust is the time [From, To) over which all kernel text is known, except for places that
@@ -130,9 +136,6 @@ func (r *Report) finish(im *timeline.Image) {
 	r.Conflicts = st.Conflicts
 	r.Pokes.WrittenTwice = uint64(st.Duplicates)
 	r.Skews = im.Skews()
-	for i := range r.Skews {
-		r.ClockUncertainty = max(r.ClockUncertainty, r.Skews[i].By())
-	}
 	for l := range im.Lifetimes {
 		if l.Kind == timeline.BPFImage {
 			r.BPF.Images++

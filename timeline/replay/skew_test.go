@@ -4,7 +4,9 @@
 package replay
 
 import (
+	"bytes"
 	"cmp"
+	"debug/elf"
 	"encoding/binary"
 	"errors"
 	"os"
@@ -14,6 +16,7 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
+	"github.com/textreplay/textreplay/internal/genperf"
 	"github.com/textreplay/textreplay/perfdata"
 	"github.com/textreplay/textreplay/timeline"
 )
@@ -139,15 +142,15 @@ func TestSkewRecorded(t *testing.T) {
 	if d := gocmp.Diff(want, now.Report.Skews); d != "" {
 		t.Fatalf("skews (-want +got):\n%s", d)
 	}
-	if got := now.Report.ClockUncertainty; got != by {
-		t.Errorf("uncertainty %d, want %d", got, by)
+	if got := now.Report.ClockUncertainty; got != timekeeperTick {
+		t.Errorf("uncertainty %d, want %d", got, uint64(timekeeperTick))
 	}
 
 	var a, b [5]byte
 	known, flying := 0, 0
 	for addr, list := range places {
 		for _, m := range list {
-			for _, d := range []int64{-2 * by, -by, 0, by, 2 * by} {
+			for _, d := range []int64{-2 * timekeeperTick, -by, 0, by, 2 * timekeeperTick} {
 				at := m.time + uint64(d)
 				x, y := base.Image.At(at).Read(addr, a[:]), now.Image.At(at).Read(addr, b[:])
 				switch {
@@ -170,5 +173,59 @@ func TestSkewRecorded(t *testing.T) {
 	}
 	if known < 100 || flying < 100 {
 		t.Errorf("%d known, %d in flight: both should be many", known, flying)
+	}
+}
+
+// TestSkewLeast: two changes show by how much clocks differ at least. So a time of a third CPU, whose clock is further
+// apart, may be before a change or after it.
+func TestSkewLeast(t *testing.T) {
+	for _, differ := range []bool{true, false} {
+		k := &genperf.Kernel{Machine: elf.EM_X86_64, Arch: "x86_64", Release: "6.1.0", Order: binary.LittleEndian, Addr: genperf.TextAddr,
+			Text: bytes.Repeat([]byte{0x90}, 4096), CPUs: 3}
+		path := filepath.Join(t.TempDir(), "rec.data")
+		w, err := k.Record(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		poke := func(time uint64, cpu uint32, at uint64, old, new byte) {
+			err := w.TextPoke(&perfdata.TextPoke{Addr: genperf.TextAddr + at, Old: []byte{0x90, old}, New: []byte{0x90, new}, SampleID: w.ID(time, cpu, 100)})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		poke(2e9, 0, 16, 0x90, 1)
+		if differ {
+			poke(3e9-1000, 1, 16, 2, 3) // it was made after the next one
+			poke(3e9, 0, 16, 1, 2)
+		}
+		poke(4e9, 2, 32, 0x90, 1)
+		if err := w.End(9e9); err != nil {
+			t.Fatal(err)
+		}
+		r, err := Load(path, Options{Windows: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { r.Close() })
+		if !r.Report.ClocksMayDiffer || differ != (r.Report.ClockUncertainty == timeline.AssumedSkew) || differ != (len(r.Report.Skews) == 1) {
+			t.Errorf("clocks may differ: %v, uncertainty %d, %v", r.Report.ClocksMayDiffer, r.Report.ClockUncertainty, r.Report.Skews)
+		}
+		var b [1]byte
+		for _, d := range []int64{-timeline.AssumedSkew - 1, -timeline.AssumedSkew, -1, 0, timeline.AssumedSkew, timeline.AssumedSkew + 1} {
+			want := timeline.Known
+			if differ && d >= -timeline.AssumedSkew && d <= timeline.AssumedSkew {
+				want = timeline.InFlight
+			}
+			if got := r.Image.At(uint64(4e9+d)).Read(genperf.TextAddr+33, b[:]).Standing; got != want {
+				t.Errorf("clocks differ %v: %d ns from the change it is %v, want %v", differ, d, got, want)
+			}
+		}
+		const near = 4e9 + timeline.AssumedSkew/2
+		if got := len(r.Windows().At(genperf.TextAddr+33, 1, near)); differ && got != 1 {
+			t.Errorf("%d windows", got)
+		}
+		if by, _ := r.UncertaintyBefore(2.5e9); by != 0 {
+			t.Errorf("before anything shows it, times are uncertain by %d", by)
+		}
 	}
 }

@@ -673,7 +673,7 @@ func TestSkew(t *testing.T) {
 		t.Fatal(err)
 	}
 	whole := open(t, path)
-	if by, _ := whole.UncertaintyBefore(timeline.MaxTime); by != 5e6 {
+	if by, _ := whole.UncertaintyBefore(timeline.MaxTime); by != timeline.AssumedSkew {
 		t.Fatalf("clocks differ by %d", by)
 	}
 	part, _ := cut(t, whole, trim.Options{})
