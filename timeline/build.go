@@ -108,10 +108,8 @@ type build struct {
 	copied    []furtherSnapshot // further snapshots of text, by time
 	traps     []Range           // places where the snapshot may have a trap, see findTraps
 
-	possible []*orderSet // see findOrders
-	// openSites has, by site of kernel text, whether no copy shows what was there first, or something is lost, and two CPUs
-	// changed it so shortly one after the other that clocks may differ by more (see textMemory.inOrder).
-	openSites []bool
+	possible  []*orderSet // see findOrders
+	openSites []siteDoubt // see textMemory.round
 
 	afterCopy Reason // why a module may have gone right after the snapshot was taken; none: it cannot have
 
@@ -241,6 +239,15 @@ const (
 	examined                   // build.irregular has them
 )
 
+// A siteDoubt says whether the pokes of a site may have begun with any of them, see textMemory.round.
+type siteDoubt uint8
+
+const (
+	closedSite siteDoubt = iota // no: the copy shows what was there first, or the times of the first ones
+	openIfSeen                  // only where clocks are seen to differ
+	openSite                    // yes: no copy shows what was there first, or something is lost
+)
+
 // sortPokes sorts the sites by address. It finds the sites whose pokes were not added in
 // the order of time, drops the pokes that perf wrote twice (rule duplicates), and compares
 // the CPUs' clocks (rule clocks).
@@ -260,7 +267,7 @@ func (d *build) sortPokes() {
 		d.order[i] = places[i].site
 	}
 
-	d.orders, d.openSites = make([]pokeOrder, len(b.sites)), make([]bool, len(b.sites))
+	d.orders, d.openSites = make([]pokeOrder, len(b.sites)), make([]siteDoubt, len(b.sites))
 	d.eachSite(func(w *build, i uint32) {
 		s, r := &b.sites[i], w.reader
 		first := d.index.firstPoke(b, i)
@@ -271,11 +278,15 @@ func (d *build) sortPokes() {
 			d.orders[i], first = onceTimed, r.list[0]
 			if !d.isPlain(s, r.list) {
 				d.orders[i] = examined
+			} else if !d.firstGoesRound(r.list, d.apartUnseen()) {
+				d.openSites[i] = openIfSeen
 			}
 		case s.irregular || d.found(nil, 0, &first, int(b.edits[first.edit].olen)) == linkBroken:
 			d.orders[i] = examined
 		}
-		d.openSites[i] = d.copiedText(&first, int(b.edits[first.edit].olen)) == nil
+		if d.openSites[i] == closedSite && d.copiedText(&first, int(b.edits[first.edit].olen)) == nil {
+			d.openSites[i] = openSite
+		}
 	})
 
 	d.irregular = make(map[uint32][]poke)
@@ -292,6 +303,7 @@ func (d *build) sortPokes() {
 		return
 	}
 	apart := d.apart()
+	several := slices.ContainsFunc(b.cpus, func(r cpuRun) bool { return r.cpu != b.cpus[0].cpu })
 	calm := len(d.gaps[gapsOfText].between(b.first, Later(b.horizon, 1))) == 0
 	d.eachSite(func(w *build, i uint32) {
 		s, order := &b.sites[i], d.orders[i]
@@ -301,16 +313,16 @@ func (d *build) sortPokes() {
 		if seen && order == examined {
 			w.jumble(d.irregular[i], true)
 		}
-		if s.pokes < 2 || fits && !d.openSites[i] {
-			d.openSites[i] = false
-			return
+		if open := &d.openSites[i]; s.pokes < 2 || !several {
+			*open = closedSite
+		} else if !calm || seen && *open == openIfSeen {
+			*open = openSite
 		}
-		list := w.of(w.reader, i)
-		near := w.mayBeUndecided(list, apart)
-		if !fits && (order == examined || near) {
-			w.undecided(list, apart)
+		if s.pokes > 1 && !fits {
+			if list := w.of(w.reader, i); order == examined || w.mayBeUndecided(list, apart) {
+				w.undecided(list, apart)
+			}
 		}
-		d.openSites[i] = near && (d.openSites[i] || !calm)
 	})
 }
 

@@ -75,13 +75,9 @@ type patch struct {
 }
 
 // records returns the records of a cluster in no order, and the bytes of those that are pokes; nil if they
-// are more than most, or not all of their CPUs are known.
-func (c *cluster) records(d *build, most int) (all []orderedRecord, patches []patch) {
-	n := len(c.symbols)
-	for _, s := range c.sites {
-		n += int(d.sites[s].pokes)
-	}
-	if n > most {
+// are more than mostRecords, or not all of their CPUs are known.
+func (c *cluster) records(d *build) (all []orderedRecord, patches []patch) {
+	if len(c.symbols)+c.count(d) > mostRecords {
 		return nil, nil
 	}
 	for k, i := range c.symbols {
@@ -95,39 +91,57 @@ func (c *cluster) records(d *build, most int) (all []orderedRecord, patches []pa
 		all = append(all, orderedRecord{time: e.Time, cpu: e.CPU, arrival: uint32(i), symbol: e,
 			double: slices.ContainsFunc(c.symbols[:k], func(o int) bool { return d.symbols[o] == *e })})
 	}
+	pokes := c.pokes(d, nil)
+	if !d.knowsCPUs(pokes) {
+		return nil, nil
+	}
+	return d.recordsOf(pokes, all, nil)
+}
+
+// count returns how many pokes a cluster has.
+func (c *cluster) count(d *build) (n int) {
 	for _, s := range c.sites {
-		list := d.reader.pokes(d.Builder, &d.index, s, nil) // as they arrived: build.of has no duplicates
-		twice := d.writtenTwice(list)
-		for i := range list {
-			p := &list[i]
-			cpu := d.Builder.cpuOf(p)
-			if cpu == unknownCPU {
-				return nil, nil
-			}
-			all = append(all, orderedRecord{time: p.time, cpu: int(cpu), arrival: p.order, first: len(patches), double: twice[i]})
-			patches = append(patches, patch{d.sites[s].addr, d.oldOf(p), d.newOf(p)})
+		n += int(d.sites[s].pokes)
+	}
+	return n
+}
+
+// pokes appends the pokes of a cluster to a list that is empty, by time, and those of one time as they arrived. Here are also
+// those that perf wrote twice, which build.of has not.
+func (c *cluster) pokes(d *build, to []poke) []poke {
+	for _, s := range c.sites {
+		to = d.reader.pokes(d.Builder, &d.index, s, to)
+	}
+	if len(c.sites) == 1 {
+		sortByTime(to)
+	} else {
+		slices.SortFunc(to, func(p, q poke) int { return cmp.Or(cmp.Compare(p.time, q.time), cmp.Compare(p.order, q.order)) })
+	}
+	return to
+}
+
+// knowsCPUs reports whether it is known which CPU recorded each of some pokes.
+func (d *build) knowsCPUs(pokes []poke) bool {
+	unknown := func(r cpuRun) bool { return r.cpu == unknownCPU }
+	return !slices.ContainsFunc(d.cpus, unknown) || !slices.ContainsFunc(pokes, func(p poke) bool { return d.Builder.cpuOf(&p) == unknownCPU })
+}
+
+// recordsOf appends the records of pokes, which are sorted as cluster.pokes does, and their bytes.
+func (d *build) recordsOf(pokes []poke, all []orderedRecord, patches []patch) ([]orderedRecord, []patch) {
+	for i := range pokes {
+		p := &pokes[i]
+		r := orderedRecord{time: p.time, cpu: int(d.Builder.cpuOf(p)), arrival: p.order, first: len(patches)}
+		for k := i - 1; k >= 0 && pokes[k].time == p.time; k-- {
+			r.double = r.double || pokes[k].edit == p.edit && int(d.Builder.cpuOf(&pokes[k])) == r.cpu
 		}
+		all, patches = append(all, r), append(patches, d.patchOf(p))
 	}
 	return all, patches
 }
 
-// writtenTwice reports which pokes of a site equal an earlier one: perf may have written it twice.
-func (d *build) writtenTwice(list []poke) []bool {
-	out, order := make([]bool, len(list)), make([]int, len(list))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(a, b int) int {
-		p, q := &list[a], &list[b]
-		return cmp.Or(cmp.Compare(p.time, q.time), cmp.Compare(p.edit, q.edit), cmp.Compare(d.Builder.cpuOf(p), d.Builder.cpuOf(q)))
-	})
-	for k := 1; k < len(order); k++ {
-		p, q := &list[order[k-1]], &list[order[k]]
-		if p.time == q.time && p.edit == q.edit && d.Builder.cpuOf(p) == d.Builder.cpuOf(q) {
-			out[order[k]] = true
-		}
-	}
-	return out
+// patchOf returns what a poke changes.
+func (d *build) patchOf(p *poke) patch {
+	return patch{d.sites[d.edits[p.edit].site].addr, d.oldOf(p), d.newOf(p)}
 }
 
 // An orderedRecord is a poke, a birth or a death.
@@ -158,13 +172,15 @@ type ordering struct {
 	programs []orderedProgram
 	apart    uint64 // by how much clocks may differ
 	differ   bool   // they are seen to differ
-	budget   int    // states
+	budget   int    // states that may be looked at; less than 0: there are more
+	looked   int    // states that were looked at
 	start    orderState
 	since    []uint64    // times before all records
 	before   *textMemory // of kernel text: what is there before all records
 	behind   []uint8     // of each part: the value that the next poke finds, 0: that is not known
 	outcomes map[orderState]*orderOutcome
 	steps    []orderState // scratch of follow
+	numbers  []uint8      // memory of valuesOf
 }
 
 // spanOf returns the times of the first record and of the last one.
@@ -189,27 +205,35 @@ func (r orderedRecord) inLanes(o orderedRecord) int {
 	return cmp.Or(cmp.Compare(r.cpu, o.cpu), cmp.Compare(r.lane(), o.lane()), cmp.Compare(r.time, o.time), cmp.Compare(r.arrival, o.arrival))
 }
 
-// take takes the records of [from, to), which are in the order of inLanes. It reports whether they are few enough. Of text,
-// it leaves no states to look at if they are too many for search.
+// take takes the records of [from, to), which are in the order of inLanes and are its own from then on. It reports whether
+// they are few enough. Of text, it leaves no states to look at if they are too many for search.
 func (o *ordering) take(records []orderedRecord, patches []patch) bool {
 	edges := []uint64{o.lo, o.hi}
-	var all []*orderedRecord
+	edge := func(addr uint64) {
+		if !slices.Contains(edges[:min(len(edges), 8)], addr) { // most are of few addresses
+			edges = append(edges, addr)
+		}
+	}
+	all := make([]*orderedRecord, 0, len(records))
+	o.times = make([]uint64, 0, len(records)+len(o.since))
 	for i := range records {
 		r := &records[i]
 		if r.time < o.from || o.to <= r.time {
 			continue
 		}
-		c := *r
-		all = append(all, &c)
-		if c.symbol != nil {
-			edges = append(edges, c.symbol.Addr, c.symbol.Addr+uint64(c.symbol.Len))
-			c.id = uint8(len(o.symbols))
-			o.symbols = append(o.symbols, &c)
+		all = append(all, r)
+		if r.symbol != nil {
+			edge(r.symbol.Addr)
+			edge(r.symbol.Addr + uint64(r.symbol.Len))
+			r.id = uint8(len(o.symbols))
+			o.symbols = append(o.symbols, r)
 		} else {
-			p := &patches[c.first]
-			edges = append(edges, p.addr, p.addr+uint64(len(p.old)), p.addr+uint64(len(p.new)))
+			p := &patches[r.first]
+			edge(p.addr)
+			edge(p.addr + uint64(len(p.old)))
+			edge(p.addr + uint64(len(p.new)))
 		}
-		o.times = append(o.times, c.time)
+		o.times = append(o.times, r.time)
 	}
 	o.times = append(o.times, o.since...)
 	slices.Sort(o.times)
@@ -220,7 +244,7 @@ func (o *ordering) take(records []orderedRecord, patches []patch) bool {
 		return false
 	}
 	many := len(all) > mostOrdered
-	o.values = make([][][]byte, len(o.edges)-1)
+	o.values, o.numbers = make([][][]byte, len(o.edges)-1), make([]uint8, 0, 2*len(all))
 	for i, r := range all {
 		if n := len(o.lanes); i == 0 || all[i-1].cpu != r.cpu || all[i-1].lane() != r.lane() {
 			o.lanes = append(o.lanes, all[i:i+1])
@@ -273,13 +297,14 @@ func (o *ordering) part(edge uint64) int {
 }
 
 // valuesOf returns the values of the parts that b, which begins at an edge, covers.
-func (o *ordering) valuesOf(addr uint64, b []byte) (out []uint8) {
+func (o *ordering) valuesOf(addr uint64, b []byte) []uint8 {
+	first := len(o.numbers)
 	for k := o.part(addr); len(b) > 0; k++ {
 		n := min(o.edges[k+1]-o.edges[k], uint64(len(b)))
-		out = append(out, o.valueOf(k, b[:n]))
+		o.numbers = append(o.numbers, o.valueOf(k, b[:n]))
 		b = b[n:]
 	}
-	return out
+	return o.numbers[first:len(o.numbers):len(o.numbers)]
 }
 
 // valueOf returns the value that a part has with the bytes b.

@@ -61,8 +61,11 @@ type orderSet struct {
 	edges    []uint64
 	values   [][][]byte // of the part between two edges, the k-th with the number k+1
 	times    []uint64   // at which there are records
-	can      [][]uint64 // for each time and part: what may be there from then on until the next time, see otherValue
+	can      []uint64   // for each time, of each part: what may be there from then on until the next time, see otherValue
 }
+
+// canAt returns what may be in each part from the k-th time on.
+func (o *orderSet) canAt(k int) []uint64 { return o.can[k*len(o.values):][:len(o.values)] }
 
 // findOrders returns what the possible orders of records say, by address and time.
 func (d *build) findOrders() []*orderSet {
@@ -77,7 +80,7 @@ func (d *build) findOrders() []*orderSet {
 		if len(other) > 0 && wanted(other, c.lo, c.hi) || !wantedAll(d.only, c.lo, c.hi-c.lo) {
 			continue
 		}
-		records, patches := c.records(d, mostRecords)
+		records, patches := c.records(d)
 		if len(records) == 0 {
 			continue
 		}
@@ -88,7 +91,7 @@ func (d *build) findOrders() []*orderSet {
 			if o.take(records, patches) && o.takePrograms(programs, patches) && o.mayCross() && o.search() {
 				all = append(all, o.result())
 			}
-			budget -= len(o.outcomes)
+			budget -= o.looked
 		}
 	}
 	all = append(all, d.findTextOrders(lost, &budget)...)
@@ -179,7 +182,37 @@ func (c *historyBuilder) doubtOrder() {
 	if len(sets) == 0 {
 		return
 	}
+	open := func(o *orderSet, can uint64, part int, v *version) bool {
+		return v.standing == Known && !o.mustBe(can, part, addr-o.edges[part], c.bytes(v.content))
+	}
+	// Most sets leave nothing open.
+	i := c.versionAt(sets[0].times[0])
+	doubtful := false
+	eachCan(sets, addr, end, func(o *orderSet, part int, can, from, until uint64) {
+		for i+1 < len(c.out) && c.out[i+1].since <= from {
+			i++
+		}
+		for k := i; k < len(c.out) && c.out[k].since < until; k++ {
+			doubtful = doubtful || open(o, can, part, &c.out[k])
+		}
+	})
+	if !doubtful {
+		return
+	}
 	r := c.revise(sets[0].times[0])
+	eachCan(sets, addr, end, func(o *orderSet, part int, can, from, until uint64) {
+		r.replace(from, until, func(v version, _ uint64) {
+			if open(o, can, part, &v) {
+				v.standing, v.reason = Unconfirmed, ClockUncertainty
+			}
+			c.put(v)
+		})
+	})
+	r.end()
+}
+
+// eachCan calls f with what sets say of [addr, end), by time: the part, and what may be there.
+func eachCan(sets []*orderSet, addr, end uint64, f func(o *orderSet, part int, can, from, until uint64)) {
 	for _, o := range sets {
 		part := sort.Search(len(o.edges), func(k int) bool { return o.edges[k] > addr }) - 1
 		if part < 0 || part >= len(o.values) || end > o.edges[part+1] {
@@ -190,17 +223,11 @@ func (c *historyBuilder) doubtOrder() {
 			if k+1 < len(o.times) {
 				until = o.times[k+1]
 			}
-			if can := o.can[k][part]; can != 0 {
-				r.replace(t, until, func(v version, _ uint64) {
-					if v.standing == Known && !o.mustBe(can, part, addr-o.edges[part], c.bytes(v.content)) {
-						v.standing, v.reason = Unconfirmed, ClockUncertainty
-					}
-					c.put(v)
-				})
+			if can := o.canAt(k)[part]; can != 0 {
+				f(o, part, can, t, until)
 			}
 		}
 	}
-	r.end()
 }
 
 // ordersOf returns what possible orders say of an address.

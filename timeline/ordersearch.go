@@ -61,22 +61,23 @@ type orderOutcome struct {
 // search finds out what may be in each part at each time. It reports whether some order is possible.
 func (o *ordering) search() bool {
 	o.outcomes = make(map[orderState]*orderOutcome)
-	if !o.follow(&o.start).possible || o.budget < 0 {
+	possible := o.follow(&o.start).possible
+	if o.looked = len(o.outcomes); !possible || o.budget < 0 {
 		return false
 	}
 	when := make(map[[mostLanes]uint8]int) // by how many of each lane have come
-	o.can = make([][]uint64, len(o.times))
+	o.can = make([]uint64, len(o.times)*len(o.values))
 	for k, t := range o.times {
 		var n [mostLanes]uint8
 		for i, lane := range o.lanes {
 			n[i] = uint8(sort.Search(len(lane), func(i int) bool { return lane[i].time > t }))
 		}
-		when[n], o.can[k] = k, make([]uint64, len(o.values))
+		when[n] = k
 	}
 	for _, out := range o.outcomes {
 		if k, ok := when[out.state.taken]; ok && out.possible {
 			for i := range o.values {
-				o.can[k][i] |= out.can(i)
+				o.canAt(k)[i] |= out.can(i)
 			}
 		}
 	}

@@ -4,10 +4,15 @@
 package timeline
 
 import (
+	"bytes"
 	"cmp"
+	"iter"
+	"math"
 	"math/bits"
+	"runtime"
 	"slices"
 	"sort"
+	"sync/atomic"
 )
 
 // Kernel text in all orders that its records can have come in (orders.go), where they do not fit in the order of
@@ -25,26 +30,126 @@ import (
 // findTextOrders returns what the possible orders of records of kernel text say, by address and time.
 func (d *build) findTextOrders(lost gaps, budget *int) (all []*orderSet) {
 	other := JoinRanges(d.copiedAgain()) // they may say more
-	for _, c := range d.textClusters() {
-		if len(other) > 0 && wanted(other, c.lo, c.hi) || !wantedAll(d.only, c.lo, c.hi-c.lo) {
+	clusters := d.textClusters()
+	clusters = slices.DeleteFunc(clusters, func(c *cluster) bool {
+		return len(other) > 0 && wanted(other, c.lo, c.hi) || !wantedAll(d.only, c.lo, c.hi-c.lo) || !c.isPlain(d) && c.count(d) > mostCounted
+	})
+	sets, looked := make([][]*orderSet, len(clusters)), make([]int, len(clusters))
+	var next atomic.Int64
+	inParallel(min(runtime.GOMAXPROCS(0), len(clusters)/64+1), func() {
+		w := *d
+		w.reader = d.readers.get()
+		defer d.readers.put(w.reader)
+		var x textSearch
+		for i := next.Add(1) - 1; i < int64(len(clusters)); i = next.Add(1) - 1 {
+			left := math.MaxInt
+			sets[i] = clusters[i].textOrders(&w, lost, &x, &left)
+			looked[i] = math.MaxInt - left
+		}
+	})
+	// What may be looked at is shared by all, in the order of their addresses.
+	var x textSearch
+	for i, c := range clusters {
+		if *budget-looked[i] >= mostStates {
+			*budget -= looked[i]
+		} else {
+			sets[i] = c.textOrders(d, lost, &x, budget)
+		}
+		all = append(all, sets[i]...)
+	}
+	return all
+}
+
+// A textSearch is memory that is used for one cluster after the other.
+type textSearch struct {
+	pokes   []poke
+	records []orderedRecord
+	patches []patch
+	siteOrders
+}
+
+// textOrders returns what the possible orders of the records of a cluster say, by time.
+func (c *cluster) textOrders(d *build, lost gaps, x *textSearch, budget *int) (all []*orderSet) {
+	x.pokes = c.pokes(d, x.pokes[:0])
+	plain, checked := c.isPlain(d), false
+	for v, pokes := range complete(lost, x.pokes) {
+		if plain && !d.firstGoesRound(pokes, d.apart()) {
 			continue
 		}
-		records, patches := c.records(d, mostCounted)
-		if len(records) == 0 {
+		m := c.before(d, v, pokes)
+		fits := plain || m.fits(d, pokes)
+		if fits && !m.round(d, pokes) {
 			continue
 		}
-		slices.SortFunc(records, func(a, b orderedRecord) int {
-			return cmp.Or(cmp.Compare(a.time, b.time), cmp.Compare(a.arrival, b.arrival))
-		})
-		for _, v := range lost.outside(records[0].time, records[len(records)-1].time) {
-			from := sort.Search(len(records), func(i int) bool { return records[i].time >= v.From })
-			to := sort.Search(len(records), func(i int) bool { return records[i].time >= v.To })
-			if from < to {
-				all = append(all, c.textOrders(d, v, records[from:to], patches, budget)...)
+		if !checked && !d.knowsCPUs(x.pokes) {
+			return nil
+		}
+		checked = true
+		all = append(all, c.textOrdersIn(d, v, m, pokes, plain, fits, x, budget)...)
+	}
+	return all
+}
+
+// partOf returns how many of some pokes come before the first pause that is longer than apart, by which clocks may differ.
+func partOf(pokes []poke, apart uint64) int {
+	n := 1
+	for n < len(pokes) && pokes[n].time <= Later(pokes[n-1].time, apart) {
+		n++
+	}
+	return n
+}
+
+// showsBefore reports whether the first of the pokes behind a pause shows what was left before: it is alone there.
+func showsBefore(pokes []poke, apart uint64) bool {
+	return partOf(pokes[:min(len(pokes), 2)], apart) == 1
+}
+
+// firstGoesRound reports whether the pokes of a plain site up to the first such pause may go round, as all of them do, see
+// textMemory.round: what was there before all of them and what was there in that pause may be anything then that they found.
+// Not so if they are more than can be looked at. So many would hardly fit in the order of their times if that were not theirs.
+func (d *build) firstGoesRound(pokes []poke, apart uint64) bool {
+	n := partOf(pokes, apart)
+	if n > mostOrdered || n < len(pokes) && showsBefore(pokes[n:], apart) {
+		return false
+	}
+	return d.leaveFirst(pokes) && d.leaveFirst(pokes[:n]) && d.crosses(pokes[:n], apart)
+}
+
+// leaveFirst reports whether the last of some pokes of a plain site leaves what the first one found.
+func (d *build) leaveFirst(pokes []poke) bool {
+	return bytes.Equal(d.oldOf(&pokes[0]), d.newOf(&pokes[len(pokes)-1]))
+}
+
+// crosses reports whether two of some pokes that follow each other are of two CPUs, and no more than apart nanoseconds apart.
+func (d *build) crosses(pokes []poke, apart uint64) bool {
+	for i := 1; i < len(pokes); i++ {
+		p, q := &pokes[i-1], &pokes[i]
+		if q.time <= Later(p.time, apart) && d.Builder.cpuOf(p) != d.Builder.cpuOf(q) {
+			return true
+		}
+	}
+	return false
+}
+
+// isPlain reports whether all pokes of a cluster change the same bytes, and each finds what the one before it left.
+func (c *cluster) isPlain(d *build) bool {
+	return len(c.sites) == 1 && d.orders[c.sites[0]] != examined
+}
+
+// complete yields the intervals in which nothing is lost and the pokes there, some of which each has.
+func complete(lost gaps, pokes []poke) iter.Seq2[Interval, []poke] {
+	return func(yield func(Interval, []poke) bool) {
+		if len(pokes) == 0 {
+			return
+		}
+		for _, v := range lost.outside(pokes[0].time, pokes[len(pokes)-1].time) {
+			from := sort.Search(len(pokes), func(i int) bool { return pokes[i].time >= v.From })
+			to := sort.Search(len(pokes), func(i int) bool { return pokes[i].time >= v.To })
+			if from < to && !yield(v, pokes[from:to]) {
+				return
 			}
 		}
 	}
-	return all
 }
 
 // textClusters returns the sites of kernel text, by address, whose pokes may not be in the order of their times: those
@@ -52,7 +157,7 @@ func (d *build) findTextOrders(lost gaps, budget *int) (all []*orderSet) {
 func (d *build) textClusters() (out []*cluster) {
 	var c cluster // nearly all have one site and are not kept
 	end := func() {
-		if len(c.sites) > 1 || len(c.sites) == 1 && (d.orders[c.sites[0]] == examined || d.openSites[c.sites[0]]) {
+		if len(c.sites) > 1 || len(c.sites) == 1 && (d.orders[c.sites[0]] == examined || d.openSites[c.sites[0]] == openSite) {
 			kept := c
 			out, c.sites = append(out, &kept), nil
 		}
@@ -81,74 +186,107 @@ type textMemory struct {
 	known []bool
 }
 
-// inOrder reports whether each poke finds its old bytes if they came in the order of their times, and whether they go
-// round.
-//
-// If they fit, what was there first and what is there at the end is the same in any order, since one is what was found once more
-// than it was left, and the other what was left once more. Not so if the pokes go round: they leave what they found first,
-// which nothing else shows, and CPUs whose clocks may differ by apart recorded them. Any of them may be the first:
-//
-//	recorded   A > B   B > C   C > A                  A, before and afterwards
-//	possible           B > C   C > A   A > B          B, before and afterwards
-func (m *textMemory) inOrder(records []orderedRecord, patches []patch, apart uint64) (fits, round bool) {
+// fits reports whether each poke finds its old bytes, if they came in the order of their times.
+func (m *textMemory) fits(d *build, pokes []poke) bool {
 	now, known := slices.Clone(m.bytes), slices.Clone(m.known)
-	first, changed := make([]byte, len(m.bytes)), make([]bool, len(m.bytes)) // what was found first, where that was not known
-	cross := false
-	for i := range records {
-		r := &records[i]
-		cross = cross || i > 0 && r.cpu != records[i-1].cpu && r.time <= Later(records[i-1].time, apart)
-		p := &patches[r.first]
+	for i := range pokes {
+		p := d.patchOf(&pokes[i])
 		for k, b := range p.old {
-			o := p.addr - m.lo + uint64(k)
-			switch {
-			case known[o] && now[o] != b:
-				return false, false
-			case !known[o]:
-				first[o] = b
+			if o := p.addr - m.lo + uint64(k); known[o] && now[o] != b {
+				return false
 			}
 		}
 		for k, b := range p.new {
 			o := p.addr - m.lo + uint64(k)
-			changed[o] = changed[o] || !m.known[o] && k < len(p.old) && p.old[k] != b
 			now[o], known[o] = b, true
 		}
 	}
-	for o, c := range changed {
-		round = round || c && cross && now[o] == first[o]
-	}
-	return true, round
+	return true
 }
 
-// textOrders returns what the possible orders of records of a cluster say, sorted by time, of which none is lost in v.
-func (c *cluster) textOrders(d *build, v Interval, records []orderedRecord, patches []patch, budget *int) (all []*orderSet) {
-	apart := d.apart()
+// round reports whether pokes that fit go round: they leave what they found first, which nothing else shows, and CPUs
+// recorded them whose clocks may differ by so much. Any of them may be the first then:
+//
+//	recorded   A > B   B > C   C > A                  A, before and afterwards
+//	possible           B > C   C > A   A > B          B, before and afterwards
+//
+// Else what was there first and what is there at the end is the same in any order, since one is what was found once more
+// than it was left, and the other what was left once more.
+func (m *textMemory) round(d *build, pokes []poke) bool {
+	if !d.crosses(pokes, d.apart()) {
+		return false
+	}
+	for o, known := range m.known {
+		if !known && d.goesRound(pokes, m.lo+uint64(o)) {
+			return true
+		}
+	}
+	return false
+}
+
+// goesRound reports whether some pokes change the byte at an address, and the last of them leaves there what the first
+// one found.
+func (d *build) goesRound(pokes []poke, addr uint64) bool {
+	at := func(p *poke) (old, new []byte) {
+		x := d.patchOf(p)
+		if k := addr - x.addr; addr >= x.addr {
+			old, new = x.old[min(k, uint64(len(x.old))):], x.new[min(k, uint64(len(x.new))):]
+		}
+		return old, new
+	}
+	var found, left []byte
+	for i := 0; i < len(pokes) && len(found) == 0; i++ {
+		found, _ = at(&pokes[i])
+	}
+	for i := len(pokes) - 1; i >= 0 && len(left) == 0; i-- {
+		_, left = at(&pokes[i])
+	}
+	if len(found) == 0 || len(left) == 0 || found[0] != left[0] {
+		return false
+	}
+	return slices.ContainsFunc(pokes, func(p poke) bool { // mostly the first one
+		old, new := at(&p)
+		return len(old) > 0 && len(new) > 0 && old[0] != new[0]
+	})
+}
+
+// before returns what is known to be in a cluster before pokes, which are in v.
+func (c *cluster) before(d *build, v Interval, pokes []poke) *textMemory {
 	m := &textMemory{c.lo, make([]byte, c.hi-c.lo), make([]bool, c.hi-c.lo)}
-	if s := &d.snapshot; s.From >= d.first && v.From <= s.From && len(records) > 0 && Later(s.To, apart) < records[0].time {
+	if s := &d.snapshot; s.From >= d.first && v.From <= s.From && Later(s.To, d.apart()) < pokes[0].time {
 		m.read(s.Segments)
 	}
-	since, covered := []uint64{v.From}, m.coveredBy(records, patches)
-	fits, round := m.inOrder(records, patches, apart)
-	if fits && !round {
-		return nil
-	}
+	return m
+}
+
+// textOrdersIn is textOrders for the pokes of a time in which none is lost. m is what is there before them; fits says
+// whether each finds what is there if they came in the order of their times; plain is what c.isPlain says.
+func (c *cluster) textOrdersIn(d *build, v Interval, m *textMemory, pokes []poke, plain, fits bool, x *textSearch, budget *int) (all []*orderSet) {
+	apart := d.apart()
+	since, covered := []uint64{v.From}, m.coveredBy(d, pokes)
 	now := &textMemory{c.lo, slices.Clone(m.bytes), slices.Clone(m.known)} // what is there if they came in the order of their times
-	for n := 0; len(records) > 0; records = records[n:] {
-		for n = 1; n < len(records) && records[n].time <= Later(records[n-1].time, apart); n++ {
+	for n := 0; len(pokes) > 0; pokes = pokes[n:] {
+		n = partOf(pokes, apart)
+		if plain && !d.firstGoesRound(pokes, apart) {
+			break // what was there first and what is there at the end is the same in any order
 		}
-		o := &ordering{orderSet: orderSet{lo: c.lo, hi: c.hi, from: records[0].time, to: v.To}, apart: apart, before: m, since: since, budget: min(*budget, mostStates)}
+		o := &ordering{orderSet: orderSet{lo: c.lo, hi: c.hi, from: pokes[0].time, to: v.To}, apart: apart, before: m, since: since, budget: min(*budget, mostStates)}
 		var next *patch // the one that comes after all of these
-		if n < len(records) {
-			o.to = records[n].time
-			if n+1 == len(records) || records[n+1].time > Later(records[n].time, apart) {
-				next = &patches[records[n].first]
+		if n < len(pokes) {
+			o.to = pokes[n].time
+			if showsBefore(pokes[n:], apart) {
+				p := d.patchOf(&pokes[n])
+				next = &p
 			}
 		}
 		after := &textMemory{c.lo, m.bytes, make([]bool, len(m.known))}
-		few := o.take(slices.SortedFunc(slices.Values(records[:n]), orderedRecord.inLanes), patches) && o.bound(next)
+		x.records, x.patches = d.recordsOf(pokes[:n], x.records[:0], x.patches[:0])
+		slices.SortFunc(x.records, orderedRecord.inLanes)
+		few := o.take(x.records, x.patches) && o.bound(next)
 		switch {
-		case few && (o.search() || o.budget < 0 && o.count()):
+		case few && (o.searchText(&x.siteOrders) || o.budget < 0 && o.count()):
 			after = m.after(&o.orderSet)
-		case few && d.clocksDiffer() && v.isNearEnd(records[0].time, records[n-1].time, apart):
+		case few && d.clocksDiffer() && v.isNearEnd(pokes[0].time, pokes[n-1].time, apart):
 			o.knowNothing() // some of them may have come before the loss, or others behind it
 		}
 		if o.can != nil {
@@ -157,18 +295,26 @@ func (c *cluster) textOrders(d *build, v Interval, records []orderedRecord, patc
 		}
 		m = after
 		since = nil
-		*budget -= len(o.outcomes)
-		if now.change(records[:n], patches); fits && m.agrees(now, covered) {
+		*budget -= o.looked
+		if now.change(d, pokes[:n]); fits && m.agrees(now, covered) {
 			break // those behind come in the order of their times
 		}
 	}
 	return all
 }
 
-// change makes the changes of records, in their order.
-func (m *textMemory) change(records []orderedRecord, patches []patch) {
-	for i := range records {
-		p := &patches[records[i].first]
+// searchText is search, by the way that takes the least time.
+func (o *ordering) searchText(x *siteOrders) bool {
+	if o.isSite() {
+		return o.searchSite(x)
+	}
+	return o.search()
+}
+
+// change makes the changes of pokes, in their order.
+func (m *textMemory) change(d *build, pokes []poke) {
+	for i := range pokes {
+		p := d.patchOf(&pokes[i])
 		for k, b := range p.new {
 			o := p.addr - m.lo + uint64(k)
 			m.bytes[o], m.known[o] = b, true
@@ -186,13 +332,16 @@ func (m *textMemory) agrees(o *textMemory, covered []bool) bool {
 	return true
 }
 
-// coveredBy returns, for each byte, whether some record covers it.
-func (m *textMemory) coveredBy(records []orderedRecord, patches []patch) []bool {
+// coveredBy returns, for each byte, whether some poke covers it.
+func (m *textMemory) coveredBy(d *build, pokes []poke) []bool {
 	out := make([]bool, len(m.bytes))
-	for i := range records {
-		p := &patches[records[i].first]
+	for i, left := 0, len(out); i < len(pokes) && left > 0; i++ {
+		p := d.patchOf(&pokes[i])
 		for k := range max(len(p.old), len(p.new)) {
-			out[p.addr-m.lo+uint64(k)] = true
+			if c := &out[p.addr-m.lo+uint64(k)]; !*c {
+				*c = true
+				left--
+			}
 		}
 	}
 	return out
@@ -205,8 +354,8 @@ func (o *orderSet) leaveOut(covered []bool) {
 		if covered[o.edges[k]-o.lo] {
 			continue
 		}
-		for _, can := range o.can {
-			can[k] = 0
+		for i := range o.times {
+			o.canAt(i)[k] = 0
 		}
 	}
 }
@@ -226,10 +375,7 @@ func (o *ordering) count() bool {
 	if slices.ContainsFunc(records, func(r *orderedRecord) bool { return r.double || len(r.old) != len(r.new) }) {
 		return false
 	}
-	o.can = make([][]uint64, len(o.times))
-	for i := range o.can {
-		o.can[i] = make([]uint64, len(o.values))
-	}
+	o.can = make([]uint64, len(o.times)*len(o.values))
 	for k := range o.values {
 		if !o.countPart(k, records) {
 			o.can = nil
@@ -241,10 +387,7 @@ func (o *ordering) count() bool {
 
 // knowNothing makes a set say that anything may be there.
 func (o *ordering) knowNothing() {
-	o.can = make([][]uint64, len(o.times))
-	for i := range o.can {
-		o.can[i] = slices.Repeat([]uint64{1 << otherValue}, len(o.values))
-	}
+	o.can = slices.Repeat([]uint64{1 << otherValue}, len(o.times)*len(o.values))
 }
 
 // isNearEnd reports whether the first or the last of some times in v is not more than apart from the loss there.
@@ -305,7 +448,7 @@ func (o *ordering) countPart(k int, records []*orderedRecord) bool {
 		}
 		for v := range left {
 			if first>>v&1 != 0 {
-				o.can[i][k] |= ends(v)
+				o.canAt(i)[k] |= ends(v)
 			}
 		}
 	}
@@ -315,7 +458,7 @@ func (o *ordering) countPart(k int, records []*orderedRecord) bool {
 // after returns what all possible orders leave.
 func (m *textMemory) after(o *orderSet) *textMemory {
 	x := &textMemory{m.lo, slices.Clone(m.bytes), slices.Clone(m.known)}
-	for k, can := range o.can[len(o.can)-1] {
+	for k, can := range o.canAt(len(o.times) - 1) {
 		lo, hi := o.edges[k]-m.lo, o.edges[k+1]-m.lo
 		one := can&1 == 0 && bits.OnesCount64(can) == 1
 		if one {
