@@ -8,6 +8,8 @@ package build
 import (
 	"syscall"
 	_ "unsafe" // for go:linkname
+
+	"github.com/textreplay/textreplay/internal/prefault"
 )
 
 // To initialize what the program is linked from takes longer than all that "textreplay version" does: most of
@@ -16,7 +18,9 @@ import (
 // it before nearly all others.
 
 func init() {
-	if args := arguments(); len(args) != 2 || args[1] != "version" {
+	args := arguments()
+	if len(args) != 2 || args[1] != "version" {
+		prepare(args)
 		return
 	}
 	text := This().Text()
@@ -24,6 +28,17 @@ func init() {
 		syscall.Exit(0)
 	}
 	// The command tries again, and says what is wrong.
+}
+
+// prepare maps what the rest of the program is going to use. To initialize its packages takes some hundred page
+// faults, and to answer one question a hundred more. The recorder runs for long in little memory.
+func prepare(args []string) {
+	for _, arg := range args {
+		if arg == "record" {
+			return
+		}
+	}
+	prefault.Start()
 }
 
 // arguments is where package os has os.Args from.
