@@ -303,4 +303,5 @@ func (a *app) closeAll() {
 	for _, f := range a.sources {
 		f.Close()
 	}
+	a.opened, a.sources = nil, nil
 }

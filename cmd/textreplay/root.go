@@ -64,6 +64,13 @@ type app struct {
 
 // run runs the program with the given arguments and returns its exit code.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	code, a := perform(args, stdin, stdout, stderr)
+	a.closeAll()
+	return code
+}
+
+// perform is run, but the inputs may still be open.
+func perform(args []string, stdin io.Reader, stdout, stderr io.Writer) (int, *app) {
 	a := &app{stdin: stdin, stderr: stderr, pager: &pager{out: stdout}}
 	a.out = bufio.NewWriterSize(a.pager, 1<<16)
 	root := a.rootCmd(stdout)
@@ -90,7 +97,9 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	} else if a.indexErr != nil && exitCode(err) <= exitBelow {
 		err = a.indexErr
 	}
-	a.closeAll()
+	if a.pager.pipe != nil {
+		a.closeAll() // the pager may be read for long
+	}
 	if failed := a.pager.wait(); failed != nil {
 		err = outputError(failed)
 	} else if errors.Is(err, errPagerLeft) {
@@ -105,7 +114,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 			fmt.Fprintf(stderr, "usage: %s\n", cmd.UseLine())
 		}
 	}
-	return exitCode(err)
+	return exitCode(err), a
 }
 
 // emptyResult is what commands say that print nothing if nothing matches.

@@ -227,7 +227,6 @@ func (in *webInput) load() (*web.Recording, error) {
 		// What was loaded stays in memory. The index, which has just been written, is
 		// mapped, and pages touch little of it.
 		a.closeAll()
-		a.opened = nil
 		a.outputs = in.app.outputs // the index is not another output now
 		if r, err = a.load(); err != nil {
 			a.closeAll()

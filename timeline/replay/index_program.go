@@ -4,10 +4,10 @@
 package replay
 
 import (
-	"bytes"
 	"debug/elf"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -68,14 +68,20 @@ func executableSum() (sum string, err error) {
 			return "", err
 		}
 	}
+	program, info, err := mapfile.Regular(path)
+	if err != nil {
+		return "", err
+	}
+	id := buildID(program)
+	program.Close()
+	if id != "" {
+		return fmt.Sprintf("%d bytes %s", info.Size(), id), nil
+	}
 	f, err := mapfile.OpenRegular(path)
 	if err != nil {
 		return "", err
 	}
 	defer f.Close()
-	if id := buildID(f.Data); id != "" {
-		return fmt.Sprintf("%d bytes %s", len(f.Data), id), nil
-	}
 	castagnoli := crc32.MakeTable(crc32.Castagnoli)
 	return fmt.Sprintf("%d bytes %08x %08x", len(f.Data), crc32.ChecksumIEEE(f.Data), crc32.Checksum(f.Data, castagnoli)), nil
 }
@@ -83,8 +89,8 @@ func executableSum() (sum string, err error) {
 // buildID returns the build ID of an ELF program as go build makes it: hashes of the inputs and
 // of the file, with slashes between. It returns "" for everything else, such as an ID that was
 // given to the linker, which can be that of many builds.
-func buildID(program []byte) string {
-	f, err := elf.NewFile(bytes.NewReader(program))
+func buildID(program io.ReaderAt) string {
+	f, err := elf.NewFile(program)
 	if err != nil {
 		return ""
 	}

@@ -7,6 +7,7 @@ import (
 	"hash/crc32"
 	"sync/atomic"
 
+	"github.com/textreplay/textreplay/internal/mapfile"
 	"github.com/textreplay/textreplay/timeline"
 )
 
@@ -42,13 +43,22 @@ func sumsOf(parts [][]byte) (sums []uint32) {
 	return sums
 }
 
+// sumsAhead is how many blocks are mapped at once where many are compared.
+const sumsAhead = 64
+
 // check reports whether the blocks that have the bytes [from, to) are as they were written.
 func (b *indexBody) check(from, to int) bool {
+	end := func(i int) int { return min((i+1)*sumBlock, len(b.data)) }
+	mapped := 0 // up to here
 	for i := from / sumBlock; i*sumBlock < to; i++ {
 		if b.good[i].Load() {
 			continue
 		}
-		if crc32.ChecksumIEEE(b.data[i*sumBlock:min((i+1)*sumBlock, len(b.data))]) != b.sums[i] {
+		if at := i * sumBlock; at >= mapped {
+			mapped = end(min(i+sumsAhead-1, (to-1)/sumBlock))
+			mapfile.Populate(b.data[at:mapped])
+		}
+		if crc32.ChecksumIEEE(b.data[i*sumBlock:end(i)]) != b.sums[i] {
 			return false
 		}
 		b.good[i].Store(true)

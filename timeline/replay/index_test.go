@@ -651,7 +651,7 @@ func TestBuildID(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	id := buildID(program)
+	id := buildID(bytes.NewReader(program))
 	if strings.Count(id, "/") != 3 {
 		t.Fatalf("the test's own ID is %q", id)
 	}
@@ -670,7 +670,7 @@ func TestBuildID(t *testing.T) {
 		"cut":          func(p []byte) []byte { return p[:note+10] },
 		"not a header": func(p []byte) []byte { return p[:10] },
 	} {
-		if got := buildID(change(slices.Clone(program))); got != "" {
+		if got := buildID(bytes.NewReader(change(slices.Clone(program)))); got != "" {
 			t.Errorf("%s: %q", name, got)
 		}
 	}
