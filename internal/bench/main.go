@@ -11,15 +11,18 @@
 //	go run ./internal/bench scaling
 //	go run ./internal/bench compressed
 //	go run ./internal/bench perfdata
+//	go run ./internal/bench start RECORDING
 //	go run ./internal/bench at RECORDING
 //	go run ./internal/bench pprof
 //	go run ./internal/bench large
 //
 // The first, of images and answers, needs cc, 5 GB of disk and memory for the page
 // cache, and perf; with a real recording that has many text pokes it has more
-// rows. The second has those of its rows that compare all CPUs with one; compressed, of recordings
-// made with perf record -z, needs 3 GB of disk. perfdata needs gcc, 3 GB of disk and as much memory; at a recording with many text pokes, and perf; pprof perf and 5 GB
-// of disk; the last, of recordings that are larger than the memory, 60 GB of disk and half an hour.
+// rows. The second has those of its rows that compare all CPUs with one, and start those of
+// processes that do nearly nothing. compressed, of recordings made with perf record -z, needs 3 GB
+// of disk; perfdata gcc, 3 GB of disk and as much memory; start and at a recording with many text
+// pokes, and at perf; pprof perf and 5 GB of disk; the last, of recordings that are larger than the
+// memory, 60 GB of disk and half an hour.
 //
 // bench figures and bench side make single measurements for these, each in a process of its
 // own.
@@ -33,7 +36,7 @@ import (
 
 func main() {
 	flag.Usage = func() {
-		fmt.Fprintln(flag.CommandLine.Output(), "usage: bench [flags] all [RECORDING]\n       bench [flags] scaling\n       bench [flags] compressed\n       bench [flags] perfdata\n       bench [flags] at RECORDING\n       bench [flags] pprof\n       bench [flags] large")
+		fmt.Fprintln(flag.CommandLine.Output(), "usage: bench [flags] all [RECORDING]\n       bench [flags] scaling\n       bench [flags] start RECORDING\n       bench [flags] compressed\n       bench [flags] perfdata\n       bench [flags] at RECORDING\n       bench [flags] pprof\n       bench [flags] large")
 		flag.PrintDefaults()
 	}
 	samples := flag.Int("samples", 0, "how many `samples` the files have (default 10 million; large: a billion)")
@@ -57,6 +60,8 @@ func main() {
 		err = benchAll(flag.Arg(1), *runs)
 	case flag.NArg() == 1 && flag.Arg(0) == "scaling":
 		err = benchScaling(*runs)
+	case flag.NArg() == 2 && flag.Arg(0) == "start":
+		err = benchStart(flag.Arg(1), *runs)
 	case flag.NArg() == 1 && flag.Arg(0) == "compressed":
 		err = benchStep(*runs, (*allBench).compressed)
 	case flag.NArg() >= 3 && flag.Arg(0) == "figures":
