@@ -530,7 +530,7 @@ func (e *NotIndexError) Error() string {
 // or version, damaged or not. If there is another file, the error is a *[NotIndexError].
 // Other errors are those of opening and reading the file.
 func CheckIndexFile(path string) error {
-	f, err := mapfile.OpenRegular(path)
+	f, _, err := mapfile.Regular(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
