@@ -205,9 +205,9 @@ func (d *build) image() *Image {
 
 	// Room for about as many as there will be: these tables are most of the memory.
 	d.im.fragments = make([]fragment, 0, 2*len(d.sites)+1<<10) // each place, what is between two, and some code that comes and goes
-	d.im.leaves = memory.Make[leaf](int(d.added)/leafSize + 2*len(d.sites) + 64)
+	d.im.leaves = memory.Uncleared[leaf](int(d.added)/leafSize + 2*len(d.sites) + 64)
 	if leaves := int(d.added) / leafSize; leaves > len(d.sites)*sideBySide {
-		d.im.nodes = memory.Make[node](nodesFor(leaves, len(d.sites)))
+		d.im.nodes = memory.Uncleared[node](nodesFor(leaves, len(d.sites)))
 	}
 	d.im.states = make([]storedState, 0, (2*len(d.sites)+16)*stateLine)
 	d.fragments(byLo, padding, written)

@@ -100,7 +100,7 @@ func (l *lineLog) grow() {
 	if len(l.slabs) >= hugeSlabs {
 		n = (n + hugeSlabs - 1) / hugeSlabs * hugeSlabs
 	}
-	piece := memory.Make[line](n * slabSize)[:n*slabSize]
+	piece := memory.Uncleared[line](n * slabSize)[:n*slabSize]
 	for ; len(piece) > 0; piece = piece[slabSize:] {
 		l.slabs = append(l.slabs, piece[:slabSize:slabSize])
 	}
@@ -125,7 +125,7 @@ type lineIndex struct {
 
 // index sorts the lines by owner.
 func (l *lineLog) index(sites int) lineIndex {
-	x := lineIndex{first: make([]uint32, sites+1), lines: memory.Make[uint32](len(l.owners))[:len(l.owners)]}
+	x := lineIndex{first: make([]uint32, sites+1), lines: memory.Uncleared[uint32](len(l.owners))[:len(l.owners)]}
 	for _, s := range l.owners {
 		x.first[s]++
 	}
@@ -209,7 +209,7 @@ func (l *lineLog) partition(x *lineIndex, shardOf []uint32, shards int) {
 	}
 	bin := func(i uint32) uint32 { return uint32(binOfSite[l.owners[i]]) % bins }
 	begin := func(part int) uint32 { return uint32(uint64(len(l.owners)) * uint64(part) / parts) }
-	place := memory.Make[uint32](len(l.owners))[:len(l.owners)] // of each line in x.lines
+	place := memory.Uncleared[uint32](len(l.owners))[:len(l.owners)] // of each line in x.lines
 	eachInParallel(parts, func(part int) {
 		for k := begin(part); k < begin(part+1); k++ {
 			place[x.lines[k]] = k

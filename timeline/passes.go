@@ -70,7 +70,7 @@ func (l *passLog) begin(site, order uint32, t uint64, least int) {
 		if n >= hugeRoom/4 {
 			n = (n + hugeRoom - 1) / hugeRoom * hugeRoom
 		}
-		l.room = memory.Make[uint32](n)[:n]
+		l.room = memory.Uncleared[uint32](n)[:n]
 		l.grown += n
 	}
 	l.passes = append(l.passes, pass{site, order, t, l.room[:0]})

@@ -302,7 +302,7 @@ func doubled[T any](list []T) []T {
 	if len(list) < cap(list) {
 		return list
 	}
-	more := memory.Make[T](max(2*len(list), 1<<6))
+	more := memory.Uncleared[T](max(2*len(list), 1<<6))
 	return append(more, list...)
 }
 

@@ -3,7 +3,10 @@
 
 package memory
 
-import "unsafe"
+import (
+	"strings"
+	"unsafe"
+)
 
 // HugePage is the size of a huge page: 2 MiB on most machines. A wrong one does no harm.
 const HugePage = 2 << 20
@@ -12,27 +15,41 @@ const HugePage = 2 << 20
 // pages: see [Huge]. A large slice begins at one. The room is zero, as that of make. T must not
 // have pointers.
 func Make[T any](n int) []T {
+	return inHugePages[T](n, func(size int) []byte { return make([]byte, size) })
+}
+
+// Uncleared is [Make] for room that is written to before it is read: it may have anything in it. Go clears
+// memory that it has used before as soon as it is allocated. So it would get the pages of which nothing was
+// used one by one, before Huge can say that they are better had in huge pages.
+func Uncleared[T any](n int) []T { return inHugePages[T](n, uncleared) }
+
+// uncleared returns memory that Go allocated and did not clear. Only a strings.Builder has such memory.
+func uncleared(size int) []byte {
+	var b strings.Builder
+	b.Grow(size)
+	b.WriteByte(0) // the address of an empty string is not specified
+	return unsafe.Slice(unsafe.StringData(b.String()), size)
+}
+
+// inHugePages returns an empty slice with room for n elements in memory of alloc.
+func inHugePages[T any](n int, alloc func(size int) []byte) []T {
 	var one T
 	size := unsafe.Sizeof(one)
-	spare := 0 // elements before the slice, which are never touched
-	if size > 0 && HugePage%size == 0 && uintptr(n)*size >= HugePage {
-		spare = int(HugePage / size)
+	if uintptr(n)*size < HugePage {
+		return make([]T, 0, n)
 	}
-	s := make([]T, 0, n+spare)
-	if spare > 0 {
-		at := uintptr(unsafe.Pointer(unsafe.SliceData(s)))
-		skip := int(-at % HugePage / size) // Go allocates large slices at the beginning of a page
-		s = s[skip : skip : skip+n]
-	}
-	Huge(unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s))), uintptr(n)*size))
-	return s
+	all := alloc(n*int(size) + HugePage) // what is before the slice, or behind it, is never touched
+	at := unsafe.Pointer(unsafe.SliceData(all))
+	begin := unsafe.Add(at, -uintptr(at)%HugePage)
+	Huge(unsafe.Slice((*byte)(begin), uintptr(n)*size))
+	return unsafe.Slice((*T)(begin), n)[:0]
 }
 
 // Zeroed returns n zero elements, in huge pages as Make, for a table that is searched before something is put
 // into it. Zeroed writes to all pages. If a page is read first, the system takes one that all such pages
 // share. When it replaces that one, it interrupts all CPUs on which the program runs. T must not have pointers.
 func Zeroed[T any](n int) []T {
-	s := Make[T](n)[:n]
+	s := Uncleared[T](n)[:n]
 	clear(s)
 	return s
 }

@@ -14,16 +14,31 @@ import (
 // a huge page.
 func TestMake(t *testing.T) {
 	for _, n := range []int{0, 1, HugePage / 8, 3*HugePage/8 + 1} {
-		s := Make[uint64](n)
-		if len(s) != 0 || cap(s) != n {
-			t.Errorf("%d elements: length %d, room for %d", n, len(s), cap(s))
-		}
-		if at := uintptr(unsafe.Pointer(unsafe.SliceData(s))); n*8 >= HugePage && at%HugePage != 0 {
-			t.Errorf("%d elements begin at %#x", n, at)
+		for _, s := range [][]uint64{Make[uint64](n), Uncleared[uint64](n)} {
+			if len(s) != 0 || cap(s) != n {
+				t.Errorf("%d elements: length %d, room for %d", n, len(s), cap(s))
+			}
+			if at := uintptr(unsafe.Pointer(unsafe.SliceData(s))); n*8 >= HugePage && at%HugePage != 0 {
+				t.Errorf("%d elements begin at %#x", n, at)
+			}
 		}
 	}
 	if s := Make[[3]uint64](HugePage); len(s) != 0 || cap(s) != HugePage {
 		t.Errorf("length %d, room for %d", len(s), cap(s))
+	}
+}
+
+// TestMakeIsZero: the room is zero, also in memory that was used before.
+func TestMakeIsZero(t *testing.T) {
+	for range 4 {
+		s := Make[uint64](HugePage)[:HugePage]
+		if slices.Max(s) != 0 {
+			t.Fatal("not zero")
+		}
+		for i := range s {
+			s[i] = 1
+		}
+		runtime.GC()
 	}
 }
 

@@ -44,7 +44,7 @@ func (r *Replay) ProvenOf(p *timeline.PlainPokes) (next func(windows []timeline.
 	if r.unmade != nil && !probed && !r.arch.hasWords() && ascend(p.Times) {
 		return p.Proven(r.scan.writers.idle, r.Report.ClockUncertainty)
 	}
-	pokes, at := memory.Make[timeline.InPlacePoke](len(p.Times)), memory.Make[uint32](len(p.Times))
+	pokes, at := memory.Uncleared[timeline.InPlacePoke](len(p.Times)), memory.Uncleared[uint32](len(p.Times))
 	tid, end := uint32(0), 0
 	for k, t := range p.Times {
 		if k >= end {
@@ -62,7 +62,7 @@ func (r *Replay) ProvenOf(p *timeline.PlainPokes) (next func(windows []timeline.
 		}
 		return s.windowsOf(slices.Clone(pokes))
 	})
-	done, found := make([]bool, len(pokes)), memory.Make[timeline.Interval](len(pokes))[:len(pokes)]
+	done, found := make([]bool, len(pokes)), memory.Zeroed[timeline.Interval](len(pokes))
 	first := 0 // the first poke that may not have its window, or is of the time of the window
 	for in, proven := range w.Proven() {
 		for first < len(pokes) && (done[first] || pokes[first].Time < in.Time) {

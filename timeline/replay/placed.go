@@ -226,7 +226,7 @@ func (p *placedPokes) all(s *scan) []timeline.InPlacePoke {
 	for i := range p.runs {
 		n += p.runs[i].records
 	}
-	all, at := memory.Make[timeline.InPlacePoke](n), 0
+	all, at := memory.Uncleared[timeline.InPlacePoke](n), 0
 	for i := range p.runs {
 		r := &p.runs[i]
 		all = append(all, p.pokes[at:r.before]...)

@@ -172,9 +172,9 @@ const manyForms = 1 << 17
 // collect reads the pokes of a recording, with their mechanisms.
 func collect(r *replay.Replay, tables *mechanism.Tables) *pokes {
 	n := int(r.Report.Pokes.Total)
-	p := &pokes{times: memory.Make[uint64](n), form: memory.Make[uint32](n)}
-	p.forms, p.keys = memory.Make[form](min(n, manyForms)), memory.Make[formKey](min(n, manyForms))
-	p.placed = memory.Make[timeline.InPlacePoke](min(n, manyForms))
+	p := &pokes{times: memory.Uncleared[uint64](n), form: memory.Uncleared[uint32](n)}
+	p.forms, p.keys = memory.Uncleared[form](min(n, manyForms)), memory.Uncleared[formKey](min(n, manyForms))
+	p.placed = memory.Uncleared[timeline.InPlacePoke](min(n, manyForms))
 	likely := min(n/8, manyForms/2) // sites
 	p.addrs.numbers = make([]int64, 0, likely)
 	p.places = make([]place, 0, likely)
@@ -302,7 +302,7 @@ func (x *collector) writtenBy(c *replay.Change) {
 		return
 	}
 	// Pokes of several CPUs are interleaved.
-	x.writer = memory.Make[uint32](cap(x.times))
+	x.writer = memory.Uncleared[uint32](cap(x.times))
 	for i, r := range x.by {
 		end := len(x.times) + 1
 		if i+1 < len(x.by) {
