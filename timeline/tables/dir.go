@@ -5,6 +5,7 @@ package tables
 
 import (
 	"bufio"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -379,10 +380,12 @@ func newRecordingHash() recordingHash {
 	return recordingHash{xxhash.NewWithSeed(0), xxhash.NewWithSeed(1)}
 }
 
+// hashPiece is how many bytes are hashed twice while they are in the cache.
+const hashPiece = 128 << 10
+
 // Write adds content. It never fails.
 func (h recordingHash) Write(b []byte) (int, error) {
-	const piece = 128 << 10 // stays in the cache for the second one
-	for part := range slices.Chunk(b, piece) {
+	for part := range slices.Chunk(b, hashPiece) {
 		_, _ = h[0].Write(part)
 		_, _ = h[1].Write(part)
 	}
@@ -410,20 +413,23 @@ func hashFile(h io.Writer, path, name string) (fs.FileInfo, error) {
 	if m, err := mapfile.OpenRegular(path); err == nil {
 		defer m.Close()
 		if os.SameFile(info, m.Info()) && m.Info().Size() == info.Size() {
-			return info, mapfile.Guard(func() error { return hashMapped(h, m) })
+			return info, hashContent(h, m)
 		}
 	}
 	_, err = io.Copy(h, f)
 	return info, err
 }
 
-// hashMapped adds the content of a file to a hash, without a copy and in bounded memory.
-func hashMapped(h io.Writer, m *mapfile.File) error {
-	const piece = 16 << 20
-	for at := 0; at < len(m.Data); at += piece {
-		h.Write(m.Data[at:min(at+piece, len(m.Data))])
-		if at+piece < len(m.Data) {
-			m.UnloadRange(at, at+piece)
+// hashContent adds the content of a file to a hash. It reads the file through a buffer that stays in the cache:
+// to copy it takes less time than to map its pages.
+func hashContent(h io.Writer, m *mapfile.File) error {
+	size := m.Info().Size()
+	piece := make([]byte, min(size, hashPiece))
+	for at := int64(0); at < size; {
+		n, err := m.ReadAt(piece[:min(size-at, hashPiece)], at)
+		h.Write(piece[:n])
+		if at += int64(n); err != nil && at < size {
+			return cmp.Or(m.Check(true), err)
 		}
 	}
 	return m.Check(true)
