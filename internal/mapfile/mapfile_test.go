@@ -38,6 +38,28 @@ func file(t *testing.T) (*File, string) {
 	return f, path
 }
 
+// TestReread: a part of a mapped file is read from the file. What is not of one, or is not there any more,
+// is not read.
+func TestReread(t *testing.T) {
+	f, path := file(t)
+	to := make([]byte, 16)
+	if !Reread(f.Data[12:20], to) || string(to[:8]) != "ent cont" {
+		t.Errorf("read %q", to)
+	}
+	if !Reread(f.Data[size-8:], to) || string(to[:8]) != "content " {
+		t.Errorf("read %q at the end", to)
+	}
+	if Reread(make([]byte, 8), to) {
+		t.Error("read what is of no file")
+	}
+	if err := os.Truncate(path, size-4); err != nil {
+		t.Fatal(err)
+	}
+	if Reread(f.Data[size-8:], to) {
+		t.Error("read what is not there any more")
+	}
+}
+
 var sink byte
 
 // TestCut: an access to a part of a file that is not there any more is an error,

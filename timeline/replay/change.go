@@ -74,10 +74,12 @@ type trail struct {
 	pokes   shortPokes // scratch
 	without *coreText  // if not nil: the records that are not needed
 	entries []trailEntry
-	runs    []uint64 // the last times of entries that are runs of pokes
-	order   []uint32 // the indices of entries by time
-	copies  copies   // of records that were compressed
-	loaded  int      // bytes of records that were read since the recording was unloaded
+	runs    []uint64         // the last times of entries that are runs of pokes
+	order   []uint32         // the indices of entries by time
+	copies  copies           // of records that were compressed
+	loaded  int              // bytes of records that were read since the recording was unloaded
+	head    [recordRoom]byte // the first record of a run that was read from its file
+	again   []byte           // a run that was
 	writes  []*probeWrite
 	batches []Batch
 }
@@ -188,7 +190,7 @@ func (t *trail) collect() {
 		pass.run = func(run *pokeRun) bool { return t.without.skipsRun(&run.places) }
 	case t.alone:
 		pass.run = func(run *pokeRun) bool {
-			first := run.firstRecord()
+			first := t.firstOf(run.pokeRecords)
 			if known.rec.SampleID(&first, &id) != nil {
 				return false
 			}
@@ -419,13 +421,13 @@ func (t *trail) visit(yield func(*Change) bool) {
 	}
 	for _, i := range t.order {
 		e := &t.entries[i]
-		t.read(e)
 		if e.typ() == runOfPokes {
 			if !t.visitRun(e, commOf, yield) {
 				return
 			}
 			continue
 		}
+		t.read(e)
 		c, x = Change{Time: e.time}, e.record()
 		write := t.write(e)
 		switch {

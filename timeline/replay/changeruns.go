@@ -5,7 +5,9 @@ package replay
 
 import (
 	"encoding/binary"
+	"slices"
 
+	"github.com/textreplay/textreplay/internal/mapfile"
 	"github.com/textreplay/textreplay/perfdata"
 	"github.com/textreplay/textreplay/timeline"
 )
@@ -152,7 +154,7 @@ func (t *trail) untangle() bool {
 
 // visitRun yields the pokes of a run, whose thread has this name. It reports whether to go on.
 func (t *trail) visitRun(e *trailEntry, comm func(tid uint32) string, yield func(*Change) bool) bool {
-	run := pokeRecords{t.r.Recording, e.raw()}
+	run := pokeRecords{t.r.Recording, t.reread(e)}
 	var p perfdata.TextPoke
 	first := run.firstRecord()
 	if t.r.Recording.TextPoke(&first, &p) != nil { // the rest of what all records of a run have in common
@@ -167,6 +169,34 @@ func (t *trail) visitRun(e *trailEntry, comm func(tid uint32) string, yield func
 		return next
 	})
 	return next
+}
+
+// rereadFrom is from how many bytes on a run is read from its file. To map its pages takes longer than to copy
+// them into memory that the cache has, and much longer in a virtual machine.
+const rereadFrom = 1 << 14
+
+// reread returns the bytes of a run, which are valid until the next one.
+func (t *trail) reread(e *trailEntry) []byte {
+	raw := e.raw()
+	if len(raw) >= rereadFrom && !t.copies.on {
+		if t.again = slices.Grow(t.again[:0], len(raw)); mapfile.Reread(raw, t.again[:len(raw)]) {
+			return t.again[:len(raw)]
+		}
+	}
+	t.read(e)
+	return raw
+}
+
+// firstOf is firstRecord for a run that is read later, see reread.
+func (t *trail) firstOf(run pokeRecords) perfdata.Record {
+	head := t.head[:]
+	if len(run.data) < rereadFrom || t.copies.on || !mapfile.Reread(run.data[:len(head)], head) {
+		return run.firstRecord()
+	}
+	if size := int(binary.LittleEndian.Uint16(head[6:])); size > len(head) {
+		return run.firstRecord()
+	}
+	return pokeRecords{run.rec, head}.firstRecord()
 }
 
 // sort sorts the entries by time, and keeps the order of those of one time.

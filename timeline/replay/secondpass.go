@@ -46,9 +46,8 @@ func (p *secondPass) read() {
 			return
 		}
 		if len(runs) > 0 && &rec.Raw[0] == &runs[0].data[0] {
-			run := &runs[0]
-			if runs = runs[1:]; p.run(run) {
-				sc.Pass(len(run.data)-len(rec.Raw), run.lastLen)
+			taken, tried := p.takeRuns(sc, runs, len(rec.Raw))
+			if runs = runs[tried:]; taken > 0 {
 				continue
 			}
 		}
@@ -56,6 +55,24 @@ func (p *secondPass) read() {
 			return
 		}
 	}
+}
+
+// takeRuns takes the first of these runs, whose first record is the current one and has this size, and those
+// that follow one another behind it. So the Scanner need not touch the mapping for each. Those that were tried
+// are one more if that one was not taken.
+func (p *secondPass) takeRuns(sc *perfdata.Scanner, runs []pokeRun, size int) (taken, tried int) {
+	for tried < len(runs) {
+		run := &runs[tried]
+		if rest := sc.Rest(); tried > 0 && (len(rest) == 0 || &rest[0] != &run.data[0]) {
+			break
+		}
+		if tried++; !p.run(run) {
+			break
+		}
+		sc.Pass(len(run.data)-size, run.lastLen)
+		taken, size = tried, 0
+	}
+	return taken, tried
 }
 
 // readBatches is read for the further records of a recording, from the first compressed one on.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/textreplay/textreplay/internal/genperf"
+	"github.com/textreplay/textreplay/perfdata"
 	"github.com/textreplay/textreplay/timeline"
 )
 
@@ -48,6 +49,28 @@ func TestChangesOfCompressed(t *testing.T) {
 	}
 	if len(alone.runs) == 0 {
 		t.Error("no run")
+	}
+}
+
+// TestRunsThatAreNotTaken: a run is offered once. If it is not taken, each of its records comes, wherever the
+// run is among those that follow one another.
+func TestRunsThatAreNotTaken(t *testing.T) {
+	r := written(t, genperf.History{Pokes: 100_000, Sites: 5_000})
+	for every := 1; every <= 4; every++ {
+		runs, taken, records := 0, 0, 0
+		pass := secondPass{s: r.scanned(), types: []perfdata.RecordType{perfdata.RecordTextPoke}}
+		pass.run = func(run *pokeRun) bool {
+			if runs++; runs%every == 0 {
+				return false
+			}
+			taken += run.records
+			return true
+		}
+		pass.record = func(*perfdata.Record) bool { records++; return true }
+		pass.read()
+		if runs != len(r.scan.placed.runs) || taken+records != 100_000 || (taken == 0) != (every == 1) || records == 0 {
+			t.Errorf("every %d: %d runs of %d with %d pokes, and %d records", every, runs, len(r.scan.placed.runs), taken, records)
+		}
 	}
 }
 
