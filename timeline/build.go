@@ -29,10 +29,12 @@ func (b *Builder) Finish() (*Image, error) { return b.build(true) }
 func (b *Builder) build(consume bool) (*Image, error) {
 	b.settle()
 	b = b.withWindows()
-	if consume = consume && b.added >= b.limits.consume; consume {
+	consume = consume && b.added >= b.limits.consume
+	switch {
+	case consume && b.added >= veryManyPokes:
 		b.queue.current, b.queue.empty = nil, nil
 		debug.FreeOSMemory()
-	} else if b.added >= manyPokes {
+	case consume, b.added >= manyPokes:
 		b.queue.current, b.queue.empty = nil, nil
 		runtime.GC()
 	}
@@ -54,6 +56,10 @@ func (b *Builder) build(consume bool) (*Image, error) {
 // manyPokes is from how many pokes on Build has the garbage collected first: what reading
 // them has left is then a small part of what the image takes, and is used for it.
 const manyPokes = 1 << 20
+
+// veryManyPokes is from how many pokes on the system gets back what reading them has left. A million leaves 20
+// MB, and the image needs as much at once: a virtual machine may take longer to get it again than for all else.
+const veryManyPokes = 1 << 22
 
 // manyLives is from how many lifetimes on the memory that it took to derive them is worth collecting.
 const manyLives = 1 << 14
