@@ -23,6 +23,7 @@ import (
 
 	"github.com/textreplay/textreplay/internal/lazyregexp"
 	"github.com/textreplay/textreplay/internal/mapfile"
+	"github.com/textreplay/textreplay/internal/memory"
 	"github.com/textreplay/textreplay/internal/outfile"
 	"github.com/textreplay/textreplay/internal/pathname"
 	"github.com/textreplay/textreplay/internal/printable"
@@ -429,7 +430,9 @@ func (e *export) export(path string) error {
 	if err := e.reserveStdout(out); err != nil {
 		return err
 	}
-	if e.alone && sizeOf(files) <= smallRecording {
+	size := sizeOf(files)
+	small := e.alone && size <= smallRecording
+	if small {
 		// Nearly everything that is allocated for a recording stays until it is exported.
 		defer debug.SetGCPercent(debug.SetGCPercent(300))
 	}
@@ -453,6 +456,9 @@ func (e *export) export(path string) error {
 		defer id() // the files may be removed afterwards
 	} else if done, err := isDone(); done || err != nil {
 		return err
+	}
+	if small {
+		memory.Reserve(int(size + size/2)) // about as much as is needed
 	}
 	var manifest *tables.Manifest
 	loaded := false

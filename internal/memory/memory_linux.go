@@ -24,6 +24,9 @@ func Discard(data []byte) {
 	}
 }
 
+// hasHugePages reports whether [Huge] does anything.
+const hasHugePages = true
+
 // Huge says that memory which Go allocated, and which is going to be filled from its begin on, is
 // better had in huge pages. It does nothing to memory that is smaller.
 func Huge(data []byte) {

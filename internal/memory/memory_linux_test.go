@@ -6,6 +6,8 @@ package memory
 import (
 	"bytes"
 	"os"
+	"os/exec"
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -13,18 +15,7 @@ import (
 // TestDiscard: whole pages are returned, and nothing around them changes.
 func TestDiscard(t *testing.T) {
 	page := os.Getpagesize()
-	resident := func() int {
-		status, err := os.ReadFile("/proc/self/status")
-		if err != nil {
-			t.Skip(err)
-		}
-		_, rest, _ := strings.Cut(string(status), "RssAnon:")
-		kib := 0
-		for _, c := range strings.Fields(rest)[0] {
-			kib = 10*kib + int(c-'0')
-		}
-		return kib << 10
-	}
+	resident := func() int { return kib(t, "/proc/self/status", "RssAnon:") << 10 }
 	const pages = 4096
 	all := bytes.Repeat([]byte{1}, (pages+2)*page)
 	before := resident()
@@ -44,6 +35,53 @@ func TestDiscard(t *testing.T) {
 	if all[1] != 2 {
 		t.Error("a part of a page was discarded")
 	}
+}
+
+// TestReserve: what is allocated afterwards is in huge pages, also in small pieces. It is tested in a process
+// that has allocated nothing else.
+func TestReserve(t *testing.T) {
+	const inside = "TEXTREPLAY_TEST_RESERVE"
+	if os.Getenv(inside) == "" {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestReserve$")
+		cmd.Env = append(os.Environ(), inside+"=1")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		return
+	}
+	huge := func() int { return kib(t, "/proc/self/smaps_rollup", "AnonHugePages:") << 10 }
+	Reserve(64 << 20)
+	pieces := make([][]byte, 512)
+	for i := range pieces {
+		pieces[i] = bytes.Repeat([]byte{1}, 64<<10)
+	}
+	n, all := huge(), len(pieces)*len(pieces[0])
+	large := Zeroed[byte](2 * HugePage)
+	switch {
+	case huge() == n:
+		t.Skip("this system has no huge pages")
+	case n < all*3/4:
+		t.Errorf("%d bytes of %d are in huge pages", n, all)
+	}
+	runtime.KeepAlive(large)
+	runtime.KeepAlive(pieces)
+}
+
+// kib returns a number of a file of /proc. Without the file, or the number, the test is skipped.
+func kib(t *testing.T, file, name string) (n int) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Skip(err)
+	}
+	_, rest, found := strings.Cut(string(text), name)
+	if !found {
+		t.Skipf("%s has no %s", file, name)
+	}
+	for _, c := range strings.Fields(rest)[0] {
+		n = 10*n + int(c-'0')
+	}
+	return n
 }
 
 // TestMove: the content and the pages are at the other place, and the first place is zero and can be used.

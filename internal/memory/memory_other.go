@@ -9,6 +9,9 @@ package memory
 // Discard does nothing here: the memory stays until it is collected.
 func Discard(data []byte) {}
 
+// hasHugePages reports whether [Huge] does anything.
+const hasHugePages = false
+
 // Huge does nothing here.
 func Huge(data []byte) {}
 
