@@ -458,7 +458,7 @@ func (e *export) export(path string) error {
 		return err
 	}
 	if small {
-		memory.Reserve(int(size + size/2)) // about as much as is needed
+		memory.Reserve(int(min(2*size, smallRecording))) // what is needed, and some more
 	}
 	var manifest *tables.Manifest
 	loaded := false

@@ -175,7 +175,6 @@ func (c *columnWriter) writeTwo(names [2]string, n int, fill func(one, two []int
 		return
 	}
 	second := c.column(names[1], true, new([]byte))
-	second.pages = slices.Grow(c.indices.buffer(), 2*n+n/8)
 	c.oneColumn(names[0], n, pageRows, func(x *pageColumn, p *dataPage, lo, hi int) {
 		c.numbers, c.second = slices.Grow(c.numbers[:0], hi-lo)[:hi-lo], slices.Grow(c.second[:0], hi-lo)[:hi-lo]
 		fill(c.numbers, c.second, lo, hi)
@@ -186,9 +185,6 @@ func (c *columnWriter) writeTwo(names [2]string, n int, fill func(one, two []int
 		c.differences(x, p, c.numbers)
 	})
 	c.end(second)
-	if !c.holds {
-		c.indices.out = second.pages
-	}
 }
 
 // differences makes numbers the values of a page, encoded as differences.
@@ -701,13 +697,6 @@ func (x *packedIndices) encode(p *dataPage, rows *dictRows, lo, hi int, index []
 	}
 	p.encoded, p.packed = x.out, x.packed
 	return err
-}
-
-// buffer returns memory for another use, until out is set.
-func (x *packedIndices) buffer() []byte {
-	out := x.out[:0]
-	x.rows, x.out = nil, nil
-	return out
 }
 
 // sameIndex encodes the index 0, for n rows, as appendIndices would.

@@ -118,9 +118,9 @@ type pageColumn struct {
 	meta  format.ColumnMetaData
 	index pageIndex
 	rows  int64
-	// held is set if the column before this one is not complete yet: then pages has the pages.
+	// held is set if the column before this one is not complete yet: then pages has what is written later.
 	held   bool
-	pages  []byte
+	pages  [][]byte
 	packed *[]byte // buffer
 	// The bounds of the pages.
 	least, greatest parquet.Value
@@ -266,10 +266,16 @@ func (c *pageColumn) writePage(h *format.PageHeader, content ...[]byte) (size in
 	if err != nil {
 		return 0, err
 	}
-	for _, b := range append([][]byte{header}, content...) {
+	pieces := append([][]byte{header}, content...)
+	if c.held {
+		pieces = [][]byte{slices.Concat(pieces...)}
+		c.pages = append(c.pages, pieces...)
+	}
+	for _, b := range pieces {
 		if size += int64(len(b)); c.held {
-			c.pages = append(c.pages, b...)
-		} else if err := c.file.write(b); err != nil {
+			continue
+		}
+		if err := c.file.write(b); err != nil {
 			return 0, err
 		}
 	}
@@ -287,8 +293,10 @@ func (c *pageColumn) end() error {
 	start := f.at - c.meta.TotalCompressedSize
 	if c.held {
 		start = f.at
-		if err := f.write(c.pages); err != nil {
-			return err
+		for _, b := range c.pages {
+			if err := f.write(b); err != nil {
+				return err
+			}
 		}
 	}
 	c.meta.DataPageOffset += start
