@@ -25,12 +25,16 @@ func Make[T any](n int) []T {
 // used one by one, before Huge can say that they are better had in huge pages.
 func Uncleared[T any](n int) []T { return inHugePages[T](n, uncleared) }
 
-// uncleared returns memory that Go allocated and did not clear. Only a strings.Builder has such memory.
+// uncleared returns memory that Go allocated and did not clear. Only a strings.Builder has such memory. The first
+// byte of it is not written to, though the address of an empty string need not be that of the room for it: it may
+// be in a huge page that nothing else needs.
 func uncleared(size int) []byte {
 	var b strings.Builder
 	b.Grow(size)
-	b.WriteByte(0) // the address of an empty string is not specified
-	return unsafe.Slice(unsafe.StringData(b.String()), size)
+	if at := unsafe.StringData(b.String()); at != nil {
+		return unsafe.Slice(at, size)
+	}
+	return make([]byte, size)
 }
 
 // Reserve lets Go's heap have about the next size bytes in huge pages. It is for a program that will need most
