@@ -358,7 +358,8 @@ func (r *Replay) load(opts Options) error {
 		return err
 	}
 	s.freeChunks = nil
-	if snap := r.Snapshot; snap != nil && snap.Core != nil {
+	// Who asks for windows reads all text afterwards. Of a small recording it then stays in memory.
+	if snap := r.Snapshot; snap != nil && snap.Core != nil && !(opts.Windows && s.rec.Size() <= unloadAbove) {
 		s.b.Unloads(snap.Core.Unload)
 	}
 	im, err := s.b.Finish()
