@@ -63,7 +63,7 @@ var allowed = map[string][]string{
 	"cmd/textreplay": {
 		"perfdata", "kcore", "disasm", "timeline", "timeline/replay", "timeline/mechanism", "timeline/perfetto",
 		"timeline/kernelsource",
-		"timeline/pprofexport", "timeline/tables", "timeline/trim", "internal/build", "internal/patching", "internal/mapfile", "internal/outfile", "internal/pathname", "internal/lazyregexp", "internal/numbers", "internal/printable", "internal/web", "recorder", "recorder/journal",
+		"timeline/pprofexport", "timeline/tables", "timeline/trim", "internal/build", "internal/patching", "internal/mapfile", "internal/memory", "internal/outfile", "internal/pathname", "internal/lazyregexp", "internal/numbers", "internal/printable", "internal/web", "recorder", "recorder/journal",
 	},
 	"cmd/libtextreplay": {"perfdata", "disasm", "timeline", "timeline/replay", "internal/patching"},
 }
