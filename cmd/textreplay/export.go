@@ -458,7 +458,7 @@ func (e *export) export(path string) error {
 		return err
 	}
 	if small {
-		memory.Reserve(int(min(2*size, smallRecording))) // what is needed, and some more
+		memory.Reserve(int(min(size+2*max(0, size-fewBytes), smallRecording))) // about as much is needed
 	}
 	var manifest *tables.Manifest
 	loaded := false
@@ -488,6 +488,10 @@ func (e *export) export(path string) error {
 	}
 	return e.print(path, manifest, true)
 }
+
+// fewBytes is up to how many bytes of a recording no more than these are reserved: a huge page that is never
+// filled is memory, too.
+const fewBytes = 40 << 20
 
 // smallRecording is the most bytes of a recording for whose export memory is cheaper than time.
 const smallRecording = 256 << 20
