@@ -29,7 +29,11 @@ func TestSearchSite(t *testing.T) {
 		m := &textMemory{lo: 100, bytes: []byte{now[0]}, known: []bool{rnd.IntN(2) == 0}}
 		var records []orderedRecord
 		var patches []patch
-		for i := range 1 + rnd.IntN(9) {
+		most := 9
+		if seed%128 == 0 { // many states
+			most = 24
+		}
+		for i := range 1 + rnd.IntN(most) {
 			next := contents[rnd.IntN(len(contents))]
 			patches = append(patches, patch{100, now, next})
 			records = append(records, orderedRecord{time: 200 + uint64(rnd.IntN(60)), cpu: rnd.IntN(4), arrival: uint32(i), first: i})
@@ -69,6 +73,9 @@ func TestSearchSite(t *testing.T) {
 				undecided++
 			}
 		}
+	}
+	if x.index == nil {
+		t.Error("no history has many states")
 	}
 	if found < 5_000 || undecided < 200 {
 		t.Errorf("of 20,000 only %d have a possible order, and %d more than one content at some time", found, undecided)

@@ -22,7 +22,40 @@ type siteOrders struct {
 	first []uint8     // the contents that may be there before all pokes
 	all   []siteState // by how many pokes have come
 	steps []siteStep
-	index map[[mostLanes]uint8]int32 // the states of as many pokes
+	level int                        // the first state of as many pokes
+	index map[[mostLanes]uint8]int32 // these states, if they are many
+}
+
+// fewStates is up to how many states of as many pokes are looked at one by one: there are hardly ever more.
+const fewStates = 16
+
+// state returns the number of a state of the last level, which is added if it is not there.
+func (x *siteOrders) state(taken [mostLanes]uint8) int32 {
+	n := len(x.all) - x.level
+	if n <= fewStates {
+		for i := x.level; i < len(x.all); i++ {
+			if x.all[i].taken == taken {
+				return int32(i)
+			}
+		}
+	} else if i, ok := x.index[taken]; ok {
+		return i
+	}
+	if n == fewStates {
+		if x.index == nil {
+			x.index = make(map[[mostLanes]uint8]int32)
+		}
+		clear(x.index)
+		for i := x.level; i < len(x.all); i++ {
+			x.index[x.all[i].taken] = int32(i)
+		}
+	}
+	i := int32(len(x.all))
+	if n >= fewStates {
+		x.index[taken] = i
+	}
+	x.all = append(x.all, siteState{taken: taken})
+	return i
 }
 
 // A siteState is how many pokes of each lane have come.
@@ -71,11 +104,8 @@ func (o *ordering) searchSite(x *siteOrders) bool {
 	copy(x.all[0].there[:], x.first)
 	from := 0 // the states after as many pokes
 	for o.looked = 1; n > 0 && o.looked <= o.budget; n-- {
-		if x.index == nil {
-			x.index = make(map[[mostLanes]uint8]int32)
-		}
-		clear(x.index)
 		to := len(x.all)
+		x.level = to
 		for i := from; i < to && o.looked <= o.budget; i++ {
 			o.stepsOfSite(x, int32(i))
 		}
@@ -128,12 +158,7 @@ func (o *ordering) stepsOfSite(x *siteOrders, i int32) {
 		}
 		taken := s.taken
 		taken[l]++
-		to, ok := x.index[taken]
-		if !ok {
-			to = int32(len(x.all))
-			x.index[taken] = to
-			x.all = append(x.all, siteState{taken: taken})
-		}
+		to := x.state(taken)
 		for f := range x.first {
 			if there := &x.all[to].there[f]; of>>f&1 != 0 && *there == 0 {
 				*there = r.new[0]
