@@ -233,7 +233,7 @@ func (b *allBench) shuffled() error {
 		{"10 million pokes Zipf over sites, 4 CPUs", zipfPokes, 1. / 8},
 		{"10 million pokes by address, 4 CPUs", cpuPokes, 1. / 10},
 		{"10 million pokes 5 % births and deaths", birthPokes, 0},
-		{"1 million pokes, random, 4 CPUs, records lost", lossyPokes, 0.35}} {
+		{"1 million pokes, random, 4 CPUs, records lost", lossyPokes, 0.6}} {
 		path, err := b.generate("shuffled", h.History)
 		if err != nil {
 			return err
