@@ -116,6 +116,7 @@ type build struct {
 
 	possible  []*orderSet // see findOrders
 	openSites []siteDoubt // see textMemory.round
+	allCPUs   bool        // it is known which CPU recorded each poke, see knowsCPUs
 
 	afterCopy Reason // why a module may have gone right after the snapshot was taken; none: it cannot have
 

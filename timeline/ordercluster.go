@@ -122,8 +122,7 @@ func (c *cluster) pokes(d *build, to []poke) []poke {
 
 // knowsCPUs reports whether it is known which CPU recorded each of some pokes.
 func (d *build) knowsCPUs(pokes []poke) bool {
-	unknown := func(r cpuRun) bool { return r.cpu == unknownCPU }
-	return !slices.ContainsFunc(d.cpus, unknown) || !slices.ContainsFunc(pokes, func(p poke) bool { return d.Builder.cpuOf(&p) == unknownCPU })
+	return d.allCPUs || !slices.ContainsFunc(pokes, func(p poke) bool { return d.Builder.cpuOf(&p) == unknownCPU })
 }
 
 // recordsOf appends the records of pokes, which are sorted as cluster.pokes does, and their bytes.

@@ -72,6 +72,8 @@ func (d *build) findOrders() []*orderSet {
 	if !d.clocksDiffer() && !d.differ || d.delayed != nil || d.twice != nil || d.limits.orders == 0 {
 		return nil
 	}
+	// There can be as many runs as pokes.
+	d.allCPUs = !slices.ContainsFunc(d.cpus, func(r cpuRun) bool { return r.cpu == unknownCPU })
 	lost := d.lostRecords()
 	budget := d.limits.orders + orderStatesOfRecord*(int(d.added)+len(d.symbols))
 	var all []*orderSet

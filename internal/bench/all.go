@@ -342,12 +342,13 @@ func (b *allBench) starting() error {
 	if err != nil {
 		return err
 	}
-	sides := []struct {
+	type side struct {
 		what  string
 		args  []string
 		bound float64
 		least leasts
-	}{
+	}
+	sides := []side{
 		{args: []string{line}},
 		{what: "textreplay version", args: []string{b.textreplay, "version"}, bound: 2},
 	}
@@ -358,9 +359,7 @@ func (b *allBench) starting() error {
 		if err := exec.Command(at[0], at[1:]...).Run(); err != nil {
 			return err
 		}
-		sides = append(sides, sides[0])
-		last := &sides[len(sides)-1]
-		last.what, last.args, last.bound = "textreplay at, storm, with a saved index", at, 8
+		sides = append(sides, side{what: "textreplay at, storm, with a saved index", args: at, bound: 8})
 	}
 	for i := range sides {
 		sides[i].least = noLeasts
