@@ -46,8 +46,8 @@ func TestManyGroups(t *testing.T) {
 			}()
 			select {
 			case <-done:
-			case <-time.After(20 * time.Second):
-				t.Fatal("not read after 20 s")
+			case <-time.After(time.Minute):
+				t.Fatal("not read after a minute")
 			}
 			if groups, err := r.GroupDesc(); err != nil || len(groups) == 0 {
 				t.Errorf("%d groups, %v", len(groups), err)

@@ -11,6 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/textreplay/textreplay/internal/cputime"
 )
 
 // TestCrowded: of symbols that overlap by the thousand an image says nothing,
@@ -33,11 +35,9 @@ func TestCrowded(t *testing.T) {
 	b.Symbol(page)
 	b.Poke(pokeAt(1<<32, 400, "", "cccccccccccccc90"))
 
-	began := time.Now()
+	began := cputime.Start()
 	im := mustBuild(t, b)
-	if took := time.Since(began); took > time.Minute {
-		t.Errorf("took %v", took)
-	}
+	began.AtMost(t, time.Minute)
 	st := im.Stats()
 	if most := (spareBytes + n*spareOfSymbol) * 2 / bytesOfFact; st.Versions > most {
 		t.Errorf("%d versions, want %d at most", st.Versions, most)
@@ -304,11 +304,9 @@ func TestManyRivals(t *testing.T) {
 				p.CPU = i % 3
 				b.Poke(p)
 			}
-			began := time.Now()
+			began := cputime.Start()
 			im := mustBuild(t, b)
-			if took := time.Since(began); took > time.Minute {
-				t.Errorf("took %v", took)
-			}
+			began.AtMost(t, time.Minute)
 			if got, most := len(im.claims), leastClaims+(claimsOfPoke+2)*n; got > most {
 				t.Errorf("%d claims, want %d at most", got, most)
 			}
@@ -332,11 +330,9 @@ func TestManyUncertain(t *testing.T) {
 		b.Poke(pokeAt(0x1100, 1000+10*i, old, new))
 		old, new = new, old
 	}
-	began := time.Now()
+	began := cputime.Start()
 	im := mustBuild(t, b)
-	if took := time.Since(began); took > time.Minute {
-		t.Errorf("took %v", took)
-	}
+	began.AtMost(t, time.Minute)
 	for at, want := range map[uint64]string{
 		1000 + 10*n/2 - 2: "known",
 		1000 + 10*n/2 + 1: "in_flight clock-uncertainty",
@@ -387,11 +383,9 @@ func TestManyContradictions(t *testing.T) {
 	for i := range uint64(n) {
 		b.Poke(&Poke{Time: 1_000 + 1_000*i, Addr: 0x1100, Old: []byte{byte(2*i + 1)}, New: []byte{byte(2 * i)}, CPU: 1})
 	}
-	began := time.Now()
+	began := cputime.Start()
 	im := mustBuild(t, b)
-	if took := time.Since(began); took > 10*time.Second {
-		t.Errorf("took %v", took)
-	}
+	began.AtMost(t, 10*time.Second)
 	for _, i := range []uint64{0, 1, n / 2, n - 2} {
 		var got [1]byte
 		if a := im.At(1_000+1_000*i).Read(0x1100, got[:]); a.Standing != Conflicting {

@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/textreplay/textreplay/internal/cputime"
 )
 
 // TestFirstGoesRound: pokes of a place by two CPUs that leave what they found first may have begun with any of them, up
@@ -62,39 +64,38 @@ func TestFirstGoesRound(t *testing.T) {
 func TestUnseenSkewIsCheap(t *testing.T) {
 	const sites, pokes, cpus = 2_000, 400_000, 4
 	made := func(differ bool) time.Duration {
-		best := time.Hour
-		for range 3 {
-			b := NewBuilder()
-			b.Text(0x100000, 0x200000)
-			b.Extent(1, MaxTime)
-			if differ {
-				b.ClocksMayDiffer()
-			}
-			rnd := rand.New(rand.NewPCG(1, 2))
-			on := make([]bool, sites)
-			p := Poke{Time: 1e9}
-			for range pokes {
-				i := rnd.IntN(sites)
-				p.Addr, p.CPU = 0x100000+16*uint64(i), rnd.IntN(cpus)
-				p.Time += uint64(rnd.IntN(3_000))
-				p.Old, p.New = []byte{0x0f, 0x1f, 0x44, 0, 0}, []byte{0xe8, 1, 2, 3, byte(i)}
-				if on[i] {
-					p.Old, p.New = p.New, p.Old
-				}
-				on[i] = !on[i]
-				b.Poke(&p)
-			}
-			start := time.Now()
-			if _, err := b.Build(); err != nil {
-				t.Fatal(err)
-			}
-			best = min(best, time.Since(start))
+		b := NewBuilder()
+		b.Text(0x100000, 0x200000)
+		b.Extent(1, MaxTime)
+		if differ {
+			b.ClocksMayDiffer()
 		}
-		return best
+		rnd := rand.New(rand.NewPCG(1, 2))
+		on := make([]bool, sites)
+		p := Poke{Time: 1e9}
+		for range pokes {
+			i := rnd.IntN(sites)
+			p.Addr, p.CPU = 0x100000+16*uint64(i), rnd.IntN(cpus)
+			p.Time += uint64(rnd.IntN(3_000))
+			p.Old, p.New = []byte{0x0f, 0x1f, 0x44, 0, 0}, []byte{0xe8, 1, 2, 3, byte(i)}
+			if on[i] {
+				p.Old, p.New = p.New, p.Old
+			}
+			on[i] = !on[i]
+			b.Poke(&p)
+		}
+		start := cputime.Start()
+		if _, err := b.Build(); err != nil {
+			t.Fatal(err)
+		}
+		return start.Took()
 	}
-	one, several := made(false), made(true)
-	t.Logf("%v with one clock, %v where clocks may differ", one, several)
-	if several > 4*one {
-		t.Errorf("an image takes %v where clocks may differ, and %v where they cannot", several, one)
+	for range 5 { // other programs use the caches, too
+		one, several := made(false), made(true)
+		t.Logf("%v of CPU time with one clock, %v where clocks may differ", one, several)
+		if several <= 4*one {
+			return
+		}
 	}
+	t.Error("an image takes more than four times as long where clocks may differ as where they cannot")
 }

@@ -1,8 +1,6 @@
 // Copyright 2026 The textreplay Authors
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build unix
-
 package main
 
 import (
@@ -14,11 +12,11 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/textreplay/textreplay/internal/corpus"
+	"github.com/textreplay/textreplay/internal/cputime"
 	"github.com/textreplay/textreplay/internal/genperf"
 	"github.com/textreplay/textreplay/internal/web"
 )
@@ -82,14 +80,14 @@ func TestWebBounds(t *testing.T) {
 		var answer *http.Response
 		for try := 0; ; try++ {
 			runtime.ReadMemStats(&m0)
-			began := cpuTime(t)
+			began := cputime.Start()
 			var err error
 			if answer, err = http.Get(base + path); err != nil {
 				t.Fatal(err)
 			}
 			body, err = io.ReadAll(answer.Body)
 			answer.Body.Close()
-			cpu = cpuTime(t) - began
+			cpu = began.Took()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -109,10 +107,10 @@ func TestWebBounds(t *testing.T) {
 		if base != "" {
 			get("/search?q=e") // the one before reads no more
 		}
-		began := cpuTime(t)
+		began := cputime.Start()
 		base = open()
 		get("/")
-		return cpuTime(t) - began
+		return began.Took()
 	})
 	t.Logf("opening the recording and the first page take %v of CPU time", first)
 	if first > firstPage && !testing.Short() {
@@ -174,14 +172,4 @@ func TestWebBounds(t *testing.T) {
 	if slowest > oneTile && !testing.Short() {
 		t.Errorf("a tile takes %v of CPU time, more than %v", slowest, oneTile)
 	}
-}
-
-// cpuTime returns the CPU time that this process has used.
-func cpuTime(t *testing.T) time.Duration {
-	t.Helper()
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		t.Fatal(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

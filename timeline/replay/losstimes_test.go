@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/textreplay/textreplay/internal/cputime"
 	"github.com/textreplay/textreplay/recorder/journal"
 	"github.com/textreplay/textreplay/timeline"
 )
@@ -58,11 +59,12 @@ func TestManyUnpaired(t *testing.T) {
 // coverPairsSoon checks that coverPairs finds so many limits, in a few seconds.
 func coverPairsSoon(t *testing.T, s *scan, want int) {
 	t.Helper()
-	start := time.Now()
+	start := cputime.Start()
 	var c Coverage
 	s.coverPairs(&c)
-	if took := time.Since(start); len(c.Limits) != want || took > 5*time.Second {
-		t.Errorf("%d limits of %d, in %v", len(c.Limits), want, took)
+	start.AtMost(t, 5*time.Second)
+	if len(c.Limits) != want {
+		t.Errorf("%d limits of %d", len(c.Limits), want)
 	}
 }
 
@@ -100,16 +102,14 @@ func TestManyListeners(t *testing.T) {
 	}
 	w.ticks(10*n+2000, 10*n+2100)
 	r := w.replay()
-	start := time.Now()
+	start := cputime.Start()
 	if got := len(r.ListenersAt(10*n + 2050)); got < ids {
 		t.Errorf("%d events record at the end", got)
 	}
 	if got := len(r.ListenersAt(1007)); got > 1 {
 		t.Errorf("%d events record while records are lost", got)
 	}
-	if took := time.Since(start); took > 5*time.Second {
-		t.Errorf("took %v", took)
-	}
+	start.AtMost(t, 5*time.Second)
 }
 
 // TestReturned: what is found out of the times at which a CPU came back is what going through its steps
@@ -167,13 +167,11 @@ func TestManySlotPages(t *testing.T) {
 		s.slotPages = append(s.slotPages, slotPage{at, 10*i + 5, true}, slotPage{at, 10 * i, false})
 	}
 	s.sortSlotPages()
-	start := time.Now()
+	start := cputime.Start()
 	for i := range uint64(n) {
 		if !s.isRegistered(page+8, 10*i+4) || s.isRegistered(page+8, 10*i+5) {
 			t.Fatalf("wrong at %d", 10*i)
 		}
 	}
-	if took := time.Since(start); took > 3*time.Second {
-		t.Errorf("%d questions took %v", 2*n, took)
-	}
+	start.AtMost(t, 3*time.Second)
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/textreplay/textreplay/internal/cputime"
 	"github.com/textreplay/textreplay/kcore"
 	"github.com/textreplay/textreplay/perfdata"
 	"github.com/textreplay/textreplay/recorder/journal"
@@ -64,7 +65,7 @@ func TestIntervals(t *testing.T) {
 // those that it made since.
 func TestManyImages(t *testing.T) {
 	const n = 200_000
-	began := time.Now()
+	began := cputime.Start()
 	c := newCodeReads(&recorderJournal{bytes: []journal.Bytes{{Addr: 0x9000}}})
 	for i := range uint64(n) {
 		c.symbol(&timeline.SymbolEvent{Time: 2*n - i, Addr: 0x9000}, 5)
@@ -89,9 +90,7 @@ func TestManyImages(t *testing.T) {
 	if written != 10 {
 		t.Errorf("%d images are written", written)
 	}
-	if took := time.Since(began); took > 10*time.Second {
-		t.Errorf("took %v", took)
-	}
+	began.AtMost(t, 10*time.Second)
 }
 
 // TestManyModules: lists of very many modules, which no kernel has, do not take the square of their number.
@@ -138,14 +137,12 @@ func TestManyModules(t *testing.T) {
 				}
 			}
 			w.ticks(10*n+400, 10*n+500)
-			start := time.Now()
+			start := cputime.Start()
 			r := w.replay()
 			for range r.Findings() {
 			}
 			there := len(r.ModulesAt(250))
-			if took := time.Since(start); took > 10*time.Second {
-				t.Errorf("took %v", took)
-			}
+			start.AtMost(t, 10*time.Second)
 			if got := r.Report.Modules; got != n || there == 0 {
 				t.Errorf("%d modules, %d of them at 250", got, there)
 			}
