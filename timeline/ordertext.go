@@ -70,8 +70,11 @@ type textSearch struct {
 
 // textOrders returns what the possible orders of the records of a cluster say, by time.
 func (c *cluster) textOrders(d *build, lost gaps, x *textSearch, budget *int) (all []*orderSet) {
-	x.pokes = c.pokes(d, x.pokes[:0])
 	plain, checked := c.isPlain(d), false
+	if plain && d.beginsWithPause(c.sites[0], lost) {
+		return nil
+	}
+	x.pokes = c.pokes(d, x.pokes[:0])
 	for v, pokes := range complete(lost, x.pokes) {
 		if plain && !d.firstGoesRound(pokes, d.apart()) {
 			continue
@@ -113,6 +116,18 @@ func (d *build) firstGoesRound(pokes []poke, apart uint64) bool {
 		return false
 	}
 	return d.leaveFirst(pokes) && d.leaveFirst(pokes[:n]) && d.crosses(pokes[:n], apart)
+}
+
+// beginsWithPause reports whether the first poke of a plain site is alone up to the first pause, so that the pokes up to there
+// do not go round, see firstGoesRound. It looks at two of them only, if they arrived in the order of their times and no
+// record is lost between the first and the last one.
+func (d *build) beginsWithPause(site uint32, lost gaps) bool {
+	s := &d.sites[site]
+	if d.orders[site] != asAdded || s.pokes < 2 {
+		return false
+	}
+	first := d.index.firstPoke(d.Builder, site).time
+	return len(lost.between(first, Later(s.newest, 1))) == 0 && d.index.secondTime(d.Builder, site) > Later(first, d.apart())
 }
 
 // leaveFirst reports whether the last of some pokes of a plain site leaves what the first one found.

@@ -4,6 +4,7 @@
 package timeline
 
 import (
+	"math"
 	"slices"
 	"sort"
 	"sync"
@@ -421,6 +422,34 @@ func mergeByOrder(list []poke, n int, scratch []poke) []poke {
 	}
 	copy(list[to:], a)
 	return scratch
+}
+
+// secondTime returns the time of the second poke of a site that has several, in the order of arrival.
+func (x *siteIndex) secondTime(b *Builder, i uint32) uint64 {
+	s := &b.sites[i]
+	words, used := s.words[:], int(s.used)
+	if x.first[i] < x.first[i+1] {
+		words, used = b.log.at(x.lines[x.first[i]])[:], lineWords
+	}
+	// The first one takes farWords; there is room for a second one that does.
+	t, order := uint64(0), uint32(math.MaxUint32)
+	if used > farWords {
+		if w := words[farWords]; w&(1<<nameBits-1) != farAway {
+			t, order = words[1]+uint64(int64(w)>>(64-timeBits)), uint32(words[0]>>32)+uint32(w>>nameBits)&(1<<orderBits-1)
+		} else {
+			t, order = words[farWords+1], uint32(w>>32)
+		}
+	}
+	for _, k := range x.passes.ofSite(i) { // in the order of arrival
+		p := &b.passes.passes[k]
+		if j := i - p.site; j < uint32(len(p.words)) {
+			if p.order+j < order {
+				t = p.time + uint64(p.words[j]>>nameBits)
+			}
+			break
+		}
+	}
+	return t
 }
 
 // firstPoke returns the first poke of a site.

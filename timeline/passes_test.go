@@ -201,3 +201,36 @@ func TestPassesGivenUp(t *testing.T) {
 		}
 	}
 }
+
+// TestSecondTime: the time of a site's second poke is found without the others, in the log or in a pass.
+func TestSecondTime(t *testing.T) {
+	inLog, inLine, inPass := 0, 0, 0
+	for seed := range uint64(300) {
+		b := tracedFacts(seed, []int{1, 2, 30, 1 << 30}[seed%4])
+		b.settle()
+		d := newBuild(b, b.index())
+		for i := range b.sites {
+			all := d.reader.pokes(b, &d.index, uint32(i), nil)
+			if len(all) < 2 {
+				continue
+			}
+			if got := d.index.secondTime(b, uint32(i)); got != all[1].time {
+				t.Fatalf("seed %d, site %d of %d pokes: %d, want %d", seed, i, len(all), got, all[1].time)
+			}
+			switch from := all[1].order; {
+			case slices.ContainsFunc(d.index.passes.ofSite(uint32(i)), func(k uint32) bool {
+				p := &b.passes.passes[k]
+				return uint32(i)-p.site < uint32(len(p.words)) && p.order+uint32(i)-p.site == from
+			}):
+				inPass++
+			case d.index.first[i] < d.index.first[i+1]:
+				inLine++
+			default:
+				inLog++
+			}
+		}
+	}
+	if inLog < 500 || inLine < 500 || inPass < 100 {
+		t.Errorf("only %d are in sites, %d in lines, %d in passes", inLog, inLine, inPass)
+	}
+}
