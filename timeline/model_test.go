@@ -1852,6 +1852,11 @@ func (p *painter) undated(claim initial) initial {
 // be there; where something comes or goes it is unconfirmed.
 func (p *painter) uncertain(facts []witness, births []uint64) {
 	by := p.m.skew
+	if by == 0 && p.m.differ {
+		for t := uint64(1); t <= lastTick; t++ {
+			p.atOneTime(t, facts)
+		}
+	}
 	near := func(t uint64) bool {
 		close := func(x uint64) bool { return max(x, t)-min(x, t) <= by }
 		return slices.ContainsFunc(facts, func(f witness) bool { return close(f.time) || f.recorded > 0 && close(f.recorded) }) || slices.ContainsFunc(births, close)
@@ -1896,6 +1901,31 @@ func (p *painter) uncertain(facts []witness, births []uint64) {
 			}
 		}
 		from = to
+	}
+}
+
+// atOneTime paints a moment at which CPUs whose clocks may differ unseen made changes that leave what was there before.
+func (p *painter) atOneTime(t uint64, facts []witness) {
+	facts = slices.DeleteFunc(slices.Clone(facts), func(f witness) bool { return f.time != t })
+	if len(facts) < 2 || p.out[t] != p.out[t-1] || p.out[t].standing != Known {
+		return
+	}
+	cpu := facts[0].cpu
+	if cpu >= 0 && !slices.ContainsFunc(facts, func(f witness) bool { return f.cpu != cpu }) {
+		return
+	}
+	var sides []string
+	for _, f := range facts {
+		for _, b := range [][]byte{f.old, f.new} {
+			if b != nil && !slices.Contains(sides, string(b)) {
+				sides = append(sides, string(b))
+			}
+		}
+	}
+	if len(sides) > 1 {
+		last := p.out[t].bytes
+		between := slices.DeleteFunc(sides[1:], func(x string) bool { return x == last })
+		p.out[t] = reply{InFlight, ClockUncertainty, SourcePoke, sides[0] + strings.Join(between, "") + last}
 	}
 }
 

@@ -32,7 +32,7 @@ func TestTruth(t *testing.T) {
 
 // TestTruthOfSkewedText is TestTruth for kernel text that CPUs change whose clocks differ: nothing comes or goes there.
 func TestTruthOfSkewedText(t *testing.T) {
-	checkTiny(t, []uint64{204488, 1086, 1579, 2673, 1061063, 1062004}, func(seed uint64) tinyHistory {
+	checkTiny(t, []uint64{204488, 1086, 1579, 2673, 1061063, 1062004, 9013574}, func(seed uint64) tinyHistory {
 		w := newTinyWorld(seed)
 		w.runText()
 		return w

@@ -78,6 +78,9 @@ func (c *historyBuilder) differing(claims []claim, more ...claim) []claim {
 func (c *historyBuilder) uncertain(changes []change, births []uint64) {
 	by := c.skew
 	if by == 0 {
+		if c.differ {
+			c.atOneTime(changes)
+		}
 		return
 	}
 	times := slices.Clone(births)
@@ -105,6 +108,41 @@ func (c *historyBuilder) uncertain(changes []change, births []uint64) {
 		changes = changes[n:]
 	}
 	r.end()
+}
+
+// atOneTime makes each moment in flight at which several CPUs changed the place by their clocks, which may differ unseen, and
+// left what was there before. One of the changes came first, and something else was there until the last one:
+//
+//	recorded      CPU 0, CPU 1 at t:  A > B   B > A
+//	not so        known A from before t until after it
+//	answer        known A, in flight A B A at t, known A
+func (c *historyBuilder) atOneTime(changes []change) {
+	var r *revision
+	for len(changes) > 1 {
+		t := changes[0].time
+		n := upToTime(changes, t)
+		if n > 1 && c.ofSeveralCPUs(changes[:n]) {
+			if r == nil {
+				begun := c.revise(t)
+				r = &begun
+			}
+			if r.moveTo(t); r.rest[0].since < t {
+				r.blur(t, Later(t, 1), changes[:n])
+			}
+		}
+		changes = changes[n:]
+	}
+	if r != nil {
+		r.end()
+	}
+}
+
+// ofSeveralCPUs reports whether changes may be of more than one CPU.
+func (c *historyBuilder) ofSeveralCPUs(changes []change) bool {
+	cpu := c.cpuOf(&poke{order: changes[0].order})
+	return cpu == unknownCPU || slices.ContainsFunc(changes, func(ch change) bool {
+		return c.cpuOf(&poke{order: ch.order}) != cpu
+	})
 }
 
 // blur makes [from, to), in which the changes are, in flight where all of it is known.
