@@ -171,6 +171,7 @@ type ordering struct {
 	programs []orderedProgram
 	apart    uint64 // by how much clocks may differ
 	differ   bool   // they are seen to differ
+	off      uint64 // how far a time that is asked may be from that of the CPU that made a record
 	budget   int    // states that may be looked at; less than 0: there are more
 	looked   int    // states that were looked at
 	start    orderState

@@ -89,7 +89,7 @@ func (d *build) findOrders() []*orderSet {
 		slices.SortFunc(records, orderedRecord.inLanes)
 		first, last := spanOf(records)
 		for _, v := range lost.outside(first, last) {
-			o := &ordering{orderSet: orderSet{lo: c.lo, hi: c.hi, from: v.From, to: v.To}, apart: d.apart(), differ: d.clocksDiffer(), budget: min(budget, mostStates)}
+			o := &ordering{orderSet: orderSet{lo: c.lo, hi: c.hi, from: v.From, to: v.To}, apart: d.apart(), differ: d.clocksDiffer(), off: d.skew, budget: min(budget, mostStates)}
 			if o.take(records, patches) && o.takePrograms(programs, patches) && o.mayCross() && o.search() {
 				all = append(all, o.result())
 			}

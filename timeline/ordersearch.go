@@ -3,7 +3,10 @@
 
 package timeline
 
-import "sort"
+import (
+	"slices"
+	"sort"
+)
 
 // The search for all orders in which the records of a cluster can have come (orders.go).
 
@@ -65,12 +68,16 @@ func (o *ordering) search() bool {
 	if o.looked = len(o.outcomes); !possible || o.budget < 0 {
 		return false
 	}
-	when := make(map[[mostLanes]uint8]int) // by how many of each lane have come
+	if o.off > 0 {
+		o.perhapsAt()
+		return true
+	}
 	o.can = make([]uint64, len(o.times)*len(o.values))
+	when := make(map[[mostLanes]uint8]int) // by how many of each lane have come
 	for k, t := range o.times {
 		var n [mostLanes]uint8
 		for i, lane := range o.lanes {
-			n[i] = uint8(sort.Search(len(lane), func(i int) bool { return lane[i].time > t }))
+			n[i] = upToRecord(lane, t)
 		}
 		when[n] = k
 	}
@@ -82,6 +89,58 @@ func (o *ordering) search() bool {
 		}
 	}
 	return true
+}
+
+// perhapsAt is for clocks that are seen to differ. What is asked at a time is asked by any of them. So records of other
+// CPUs that are so close to it may have come then or not, in each lane:
+//
+//	time asked                  t
+//	                  ├── off ──┼── off ──┤
+//	records        r    r         r     r   r
+//	        has come  │  may have come    │ has not come
+func (o *ordering) perhapsAt() {
+	first := o.times[0]
+	for _, lane := range o.lanes {
+		for _, r := range lane {
+			o.times = append(o.times, earlier(r.time, o.off), Later(r.time, o.off+1))
+		}
+	}
+	o.times = slices.DeleteFunc(o.times, func(t uint64) bool { return t < first || t >= o.to })
+	slices.Sort(o.times)
+	o.times = slices.Compact(o.times)
+	o.can = make([]uint64, len(o.times)*len(o.values))
+	for k, t := range o.times {
+		var least, most [mostLanes]uint8
+		for i, lane := range o.lanes {
+			most[i] = upToRecord(lane, Later(t, o.off))
+			if t > o.off {
+				least[i] = upToRecord(lane, t-o.off-1)
+			}
+		}
+		for _, out := range o.outcomes {
+			if !out.possible || !between(&least, &out.state.taken, &most) {
+				continue
+			}
+			for i := range o.values {
+				o.canAt(k)[i] |= out.can(i)
+			}
+		}
+	}
+}
+
+// between reports whether each of n is at least that of least and at most that of most.
+func between(least, n, most *[mostLanes]uint8) bool {
+	for i := range n {
+		if n[i] < least[i] || most[i] < n[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// upToRecord returns how many records of a lane have time t or an earlier one.
+func upToRecord(lane []*orderedRecord, t uint64) uint8 {
+	return uint8(sort.Search(len(lane), func(i int) bool { return lane[i].time > t }))
 }
 
 // can returns the set of what may be in a part.

@@ -285,7 +285,7 @@ func (c *cluster) textOrdersIn(d *build, v Interval, m *textMemory, pokes []poke
 		if plain && !d.firstGoesRound(pokes, apart) {
 			break // what was there first and what is there at the end is the same in any order
 		}
-		o := &ordering{orderSet: orderSet{lo: c.lo, hi: c.hi, from: pokes[0].time, to: v.To}, apart: apart, before: m, since: since, budget: min(*budget, mostStates)}
+		o := &ordering{orderSet: orderSet{lo: c.lo, hi: c.hi, from: pokes[0].time, to: v.To}, apart: apart, off: d.skew, before: m, since: since, budget: min(*budget, mostStates)}
 		var next *patch // the one that comes after all of these
 		if n < len(pokes) {
 			o.to = pokes[n].time
@@ -299,10 +299,11 @@ func (c *cluster) textOrdersIn(d *build, v Interval, m *textMemory, pokes []poke
 		slices.SortFunc(x.records, orderedRecord.inLanes)
 		few := o.take(x.records, x.patches) && o.bound(next)
 		switch {
-		case few && (o.searchText(&x.siteOrders) || o.budget < 0 && o.count()):
-			after = m.after(&o.orderSet)
-		case few && d.clocksDiffer() && v.isNearEnd(pokes[0].time, pokes[n-1].time, apart):
+		case !few:
+		case d.clocksDiffer() && v.isNearEnd(pokes[0].time, pokes[n-1].time, d.skew):
 			o.knowNothing() // some of them may have come before the loss, or others behind it
+		case o.searchText(&x.siteOrders) || o.budget < 0 && o.count():
+			after = m.after(&o.orderSet)
 		}
 		if o.can != nil {
 			all = append(all, o.result())

@@ -52,10 +52,10 @@ func TestTruthOfCountedText(t *testing.T) {
 // TestTruthOnAnyClock is TestTruth and TestTruthOfSkewedText by the clock of each CPU: what is known at a time must have
 // been there when any of them showed that time, if anything shows that they differ.
 func TestTruthOnAnyClock(t *testing.T) {
-	checkTiny(t, []uint64{1083103}, func(seed uint64) tinyHistory {
+	checkTiny(t, []uint64{1083103, 2179049, 3008185, 4050565, 5104639}, func(seed uint64) tinyHistory {
 		w := newTinyWorld(seed)
 		w.more, w.anyClock = []string{"skew-at-least 50000000"}, true
-		w.losesText = seed%8 == 1
+		w.losesText, w.long = seed%8 == 1, seed%16 == 9
 		if seed%2 == 0 {
 			w.run()
 		} else {
@@ -140,6 +140,7 @@ type tinyWorld struct {
 	more       []string // facts
 	anyClock   bool     // see TestTruthOnAnyClock
 	losesText  bool     // records of text too, which is not looked at if nothing shows that clocks differ
+	long       bool     // there are more changes, more time is between them, and more is lost
 	lost       struct {
 		cpu      int
 		from, to uint64
@@ -218,7 +219,11 @@ func (w *tinyWorld) clock(cpu int, at uint64) uint64 {
 func (w *tinyWorld) pause(least, most uint64) {
 	// Short pauses are as likely as long ones.
 	span := least
-	for span < most && w.IntN(3) > 0 {
+	longer := 3
+	if w.long {
+		longer = 5
+	}
+	for span < most && w.IntN(longer) > 0 {
 		span *= 4
 	}
 	w.now += least + w.Uint64N(min(span, most)+1)
@@ -279,8 +284,11 @@ func (w *tinyWorld) runText() {
 		w.now += 1e3
 		w.record(cpu, "")
 	}
-	copied := w.IntN(3)
-	for k := range 3 + w.IntN(12) {
+	copied, changes, few := w.IntN(3), 12, 4
+	if w.long {
+		changes, few = 30, 2
+	}
+	for k := range 3 + w.IntN(changes) {
 		if copied > 0 && w.copied == nil && w.IntN(3) == 0 {
 			w.copied = slices.Clone(w.bytes[:])
 		}
@@ -292,7 +300,7 @@ func (w *tinyWorld) runText() {
 		}
 		w.pokeText(4 * w.Uint64N(1+uint64(k%2)))
 		w.pause(1e3, 300e6)
-		if w.losesText && w.lost.cpu < 0 && w.IntN(4) == 0 {
+		if w.losesText && w.lost.cpu < 0 && w.IntN(few) == 0 {
 			w.lost.cpu, w.lost.from = w.cpu(), w.now
 			w.lost.to = w.now + 1 + w.Uint64N(100e6)
 		}
