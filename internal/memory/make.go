@@ -4,6 +4,8 @@
 package memory
 
 import (
+	"fmt"
+	"reflect"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -53,12 +55,31 @@ func Reserve(size int) {
 	runtime.GC()
 }
 
+// hasPointers reports whether values of a type have pointers. Strings, slices and the like have.
+func hasPointers(t reflect.Type) bool {
+	switch t.Kind() {
+	case reflect.Array:
+		return hasPointers(t.Elem())
+	case reflect.Struct:
+		for i := range t.NumField() {
+			if hasPointers(t.Field(i).Type) {
+				return true
+			}
+		}
+		return false
+	}
+	return t.Kind() > reflect.Complex128 // those before it are numbers
+}
+
 // inHugePages returns an empty slice with room for n elements in memory of alloc.
 func inHugePages[T any](n int, alloc func(size int) []byte) []T {
 	var one T
 	size := unsafe.Sizeof(one)
 	if uintptr(n)*size < HugePage {
 		return make([]T, 0, n)
+	}
+	if t := reflect.TypeFor[T](); hasPointers(t) {
+		panic(fmt.Sprintf("memory: %v has pointers, and the collector would not see them", t))
 	}
 	all := alloc(n*int(size) + HugePage) // what is before the slice, or behind it, is never touched
 	at := unsafe.Pointer(unsafe.SliceData(all))

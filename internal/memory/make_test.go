@@ -57,3 +57,24 @@ func TestZeroed(t *testing.T) {
 		runtime.GC()
 	}
 }
+
+// TestMakePointers: elements with pointers are refused: nothing would keep alive what they point to.
+func TestMakePointers(t *testing.T) {
+	refused := func(make func()) (is bool) {
+		defer func() { is = recover() != nil }()
+		make()
+		return
+	}
+	for name, make := range map[string]func(){
+		"a pointer":   func() { Make[*int](HugePage) },
+		"a string":    func() { Uncleared[string](HugePage) },
+		"in a struct": func() { Zeroed[struct{ a [2]struct{ b []byte } }](HugePage / 8) },
+	} {
+		if !refused(make) {
+			t.Errorf("%s is not refused", name)
+		}
+	}
+	if refused(func() { Make[struct{ a [3]uintptr }](HugePage / 8) }) {
+		t.Error("numbers are refused")
+	}
+}
