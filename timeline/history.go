@@ -107,6 +107,7 @@ type historyBuilder struct {
 	soft     Reason // why copies give at most unconfirmed bytes; none for text
 	uncopied bool   // copies give no bytes
 	clashes  []clash
+	proofs   []change // further snapshots that are facts
 
 	// The last bytes of the current epoch, and of the one before while a new one begins.
 	content uint32

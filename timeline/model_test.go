@@ -1548,10 +1548,14 @@ func (m *model) paint(lo, hi uint64) (p *painter, at func(data []byte, addr uint
 			break
 		}
 	}
+	by := m.skew
+	if m.differ { // another CPU's clock says when they were made
+		by = max(by, AssumedSkew)
+	}
 	for _, c := range m.copies {
 		for _, s := range c.Segments {
 			if b := at(s.Data, s.Addr); b != nil {
-				p.copies = append(p.copies, witness{time: c.From - min(c.From, m.skew), until: c.To + m.skew, old: b, new: b, copied: true, whole: c.Segments})
+				p.copies = append(p.copies, witness{time: c.From - min(c.From, by), until: c.To + by, old: b, new: b, copied: true, whole: c.Segments})
 			}
 		}
 	}

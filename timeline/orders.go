@@ -108,7 +108,8 @@ func (o *ordering) result() *orderSet {
 }
 
 // otherFacts returns where code is text, or more than pokes, births, deaths and the code of programs can prove what is
-// there. The snapshot proves nothing of code that comes and goes.
+// there. The snapshot proves nothing of code that comes and goes. Further copies say no more than that some of
+// the orders are not possible.
 func (d *build) otherFacts() (out []Range) {
 	add := func(lo, hi uint64) {
 		if lo < hi {
@@ -122,9 +123,6 @@ func (d *build) otherFacts() (out []Range) {
 	for i := range d.seed {
 		add(d.seed[i].Addr, d.seed[i].End())
 	}
-	for _, g := range d.copiedAgain() {
-		add(g.Lo, g.Hi)
-	}
 	for i := range d.windows {
 		add(d.windows[i].Addr, d.windows[i].Addr+uint64(len(d.windows[i].Before)))
 	}
@@ -132,17 +130,6 @@ func (d *build) otherFacts() (out []Range) {
 		add(d.codeReads[i].Addr, d.codeReads[i].Addr+uint64(len(d.codeReads[i].Data)))
 	}
 	return JoinRanges(out)
-}
-
-// copiedAgain returns what further copies of text have.
-func (d *build) copiedAgain() (out []Range) {
-	for i := range d.snapshots {
-		for k := range d.snapshots[i].Segments {
-			s := &d.snapshots[i].Segments[k]
-			out = append(out, Range{s.Addr, s.End()})
-		}
-	}
-	return out
 }
 
 // lostRecords returns when pokes, births or deaths may be missing between the first record and the horizon.
@@ -177,15 +164,16 @@ func (g gaps) outside(first, last uint64) (out []Interval) {
 	return out
 }
 
-// doubtOrder makes unconfirmed what is known but need not be there in a possible order.
+// doubtOrder makes unconfirmed what is known but need not be there in a possible order, unless a further copy shows
+// that it was there.
 func (c *historyBuilder) doubtOrder() {
 	addr, end := c.f.addr, c.f.addr+uint64(c.f.size)
 	sets := c.ordersOf(addr)
 	if len(sets) == 0 {
 		return
 	}
-	open := func(o *orderSet, can uint64, part int, v *version) bool {
-		return v.standing == Known && !o.mustBe(can, part, addr-o.edges[part], c.bytes(v.content))
+	open := func(o *orderSet, can uint64, part int, v *version, from, until uint64) bool {
+		return v.standing == Known && !o.mustBe(can, part, addr-o.edges[part], c.bytes(v.content)) && !c.copiedBetween(from, until, v.content)
 	}
 	// Most sets leave nothing open.
 	i := c.versionAt(sets[0].times[0])
@@ -195,7 +183,7 @@ func (c *historyBuilder) doubtOrder() {
 			i++
 		}
 		for k := i; k < len(c.out) && c.out[k].since < until; k++ {
-			doubtful = doubtful || open(o, can, part, &c.out[k])
+			doubtful = doubtful || open(o, can, part, &c.out[k], from, until)
 		}
 	})
 	if !doubtful {
@@ -204,7 +192,7 @@ func (c *historyBuilder) doubtOrder() {
 	r := c.revise(sets[0].times[0])
 	eachCan(sets, addr, end, func(o *orderSet, part int, can, from, until uint64) {
 		r.replace(from, until, func(v version, _ uint64) {
-			if open(o, can, part, &v) {
+			if open(o, can, part, &v, from, until) {
 				v.standing, v.reason = Unconfirmed, ClockUncertainty
 			}
 			c.put(v)

@@ -29,10 +29,9 @@ import (
 
 // findTextOrders returns what the possible orders of records of kernel text say, by address and time.
 func (d *build) findTextOrders(lost gaps, budget *int) (all []*orderSet) {
-	other := JoinRanges(d.copiedAgain()) // they may say more
 	clusters := d.textClusters()
 	clusters = slices.DeleteFunc(clusters, func(c *cluster) bool {
-		return len(other) > 0 && wanted(other, c.lo, c.hi) || !wantedAll(d.only, c.lo, c.hi-c.lo) || !c.isPlain(d) && c.count(d) > mostCounted
+		return !wantedAll(d.only, c.lo, c.hi-c.lo) || !c.isPlain(d) && c.count(d) > mostCounted
 	})
 	sets, looked := make([][]*orderSet, len(clusters)), make([]int, len(clusters))
 	var next atomic.Int64

@@ -47,8 +47,12 @@ func (d *build) compareSnapshots(lives []*Lifetime) {
 		}
 	}
 	places = JoinRanges(places)
+	by := d.skew
+	if d.differ { // another CPU's clock says when they were made
+		by = max(by, d.apartUnseen())
+	}
 	for _, s := range d.Builder.snapshots {
-		c := furtherSnapshot{from: earlier(s.From, d.skew), to: Later(s.To, d.skew), segments: s.Segments}
+		c := furtherSnapshot{from: earlier(s.From, by), to: Later(s.To, by), segments: s.Segments}
 		c.traps = d.findTraps(s.Segments, lives)
 		if len(d.gaps[gapsOfText].between(earlier(c.from, trapTime), Later(c.to, trapTime+1))) > 0 {
 			c.lone = d.loneTraps(s.Segments, lives)
@@ -203,12 +207,21 @@ func (c *historyBuilder) withSnapshots(e0, e1 uint64, init initial, changes []ch
 			c.clashes = append(c.clashes, clash{cp.from, cp.to, content})
 		case len(inside) == 0 && !overlaps:
 			n := upToTime(out, cp.from)
-			out = slices.Insert(out, n, change{time: cp.from, until: cp.to, old: content, new: content,
-				hasOld: true, hasNew: true, copied: true, order: noPoke})
+			ch := change{time: cp.from, until: cp.to, old: content, new: content, hasOld: true, hasNew: true, copied: true, order: noPoke}
+			out = slices.Insert(out, n, ch)
+			c.proofs = append(c.proofs, ch)
 		}
 		busy, last = max(busy, cp.to), content
 	}
 	return out
+}
+
+// copiedBetween reports whether a further snapshot has a content that was made after all records up to one time, and
+// before those of another time and later.
+func (c *historyBuilder) copiedBetween(from, until uint64, content uint32) bool {
+	return slices.ContainsFunc(c.proofs, func(ch change) bool {
+		return from <= ch.time && ch.until < until && c.equal(ch.old, content)
+	})
 }
 
 // trapTime is for how long the trap of a change can be there before the change's record and

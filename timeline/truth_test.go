@@ -141,6 +141,7 @@ type tinyWorld struct {
 	anyClock   bool     // see TestTruthOnAnyClock
 	losesText  bool     // records of text too, which is not looked at if nothing shows that clocks differ
 	long       bool     // there are more changes, more time is between them, and more is lost
+	copies     int      // further copies of text that are still to be made
 	lost       struct {
 		cpu      int
 		from, to uint64
@@ -266,6 +267,9 @@ func (w *tinyWorld) run() {
 		if w.IntN(3) == 0 {
 			w.fetch()
 		}
+		if w.copies > 0 && w.IntN(4) == 0 {
+			w.copyText()
+		}
 	}
 	w.pause(1e3, 1e9)
 	for cpu := range w.offsets {
@@ -298,6 +302,9 @@ func (w *tinyWorld) runText() {
 			r := w.records[len(w.records)-1]
 			w.executed = &r
 		}
+		if w.copies > 0 && w.IntN(4) == 0 {
+			w.copyText()
+		}
 		w.pokeText(4 * w.Uint64N(1+uint64(k%2)))
 		w.pause(1e3, 300e6)
 		if w.losesText && w.lost.cpu < 0 && w.IntN(few) == 0 {
@@ -313,6 +320,20 @@ func (w *tinyWorld) runText() {
 	if w.executed == nil {
 		w.executed = &w.records[len(w.records)-1]
 	}
+}
+
+// copyText makes a further copy of text. Whoever makes it reads the clock of some CPU before, and of some CPU after that.
+func (w *tinyWorld) copyText() {
+	w.copies--
+	calm := [...]uint64{1e3, 60e6}[w.IntN(2)] // or other changes are close to it
+	w.pause(calm, 300e6)
+	from := w.clock(w.cpu(), w.now)
+	w.pause(1e3, 3e6)
+	text := slices.Clone(w.bytes[:])
+	w.pause(1e3, 3e6)
+	to := w.clock(w.cpu(), w.now)
+	w.more = append(w.more, fmt.Sprintf("copy %d..%d %#x=%x", from, max(from, to), tinyBase, text))
+	w.pause(calm, 300e6)
 }
 
 // pokeText changes two bytes, or four.

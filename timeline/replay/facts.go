@@ -41,7 +41,7 @@ func (s *scan) facts(r *Replay, opts Options) error {
 		b.ClocksWithin(most)
 	}
 	b.SkewAtLeast(s.leastSkew())
-	if rep.ClocksMayDiffer = s.clocksMayDiffer(); rep.ClocksMayDiffer {
+	if rep.ClocksMayDiffer = s.clocksMayDiffer(); rep.ClocksMayDiffer && rep.CPUsAvailable != 1 {
 		b.ClocksMayDiffer()
 	}
 	if len(twice) > 0 {

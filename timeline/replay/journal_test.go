@@ -63,6 +63,7 @@ func TestJournal(t *testing.T) {
 	// last record at 900.
 	begin := func(w *tape) {
 		w.copied, w.kallsyms = true, "0000000000001000 T _stext\n0000000000002000 T _etext\n"
+		w.timeConv() // all CPUs have one clock
 		w.tick(10, 100)
 		w.tick(11, 100)
 		w.round()

@@ -1076,6 +1076,10 @@ func TestRecorded(t *testing.T) {
 			w.timeConv()
 			undone(w, 0)
 		}, inOrder},
+		{"clocks: nor on a machine with one CPU", func(w *tape) {
+			w.available, w.online = 1, 1
+			undone(w, 0)
+		}, inOrder},
 		{"clocks: other clocks of the kernel do not", func(w *tape) { undone(w, perfdata.FlagUseClockID) }, inOrder},
 		{"clocks: on other architectures it is one counter", func(w *tape) {
 			w.arch, w.machine = "s390x", elf.EM_S390

@@ -180,6 +180,7 @@ func TestMappedTextOfCopies(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newTape(t)
 			w.copied, w.perf = true, tt.perf
+			w.timeConv() // all CPUs have one clock
 			w.ticks(100, 400)
 			w.comm(10, 450, 0, 9, "tick")
 			w.ticks(500, 1000)

@@ -74,6 +74,7 @@ func TestUndatedCopy(t *testing.T) {
 			w := newTape(t)
 			w.events = append(w.events, tracepointEvent("module_load"), tracepointEvent("module_free"))
 			w.tracing, w.copied, w.kallsyms, w.modules = moduleFormats, true, kallsyms, module
+			w.timeConv() // all CPUs have one clock
 			w.comm(10, 0, 0, 7, "perf-exec")
 			w.ticks(100, 100)
 			w.comm(10, 200, perfdata.MiscCommExec, 7, "true")
@@ -404,6 +405,7 @@ func TestCopiedBehindLoss(t *testing.T) {
 func TestCopyInPlace(t *testing.T) {
 	w := newTape(t)
 	w.copied, w.kallsyms = true, "0000000000001000 T _stext\n0000000000002000 T _etext\n"
+	w.timeConv() // all CPUs have one clock
 	w.comm(10, 0, 0, 7, "perf-exec")
 	w.ticks(100, 100)
 	w.comm(10, 200, perfdata.MiscCommExec, 7, "true")
