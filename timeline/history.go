@@ -25,6 +25,7 @@ type change struct {
 	copied         bool // it is not a change, but a further snapshot that was made in [time, until]
 	confirms       bool // it is not a change, but the epoch's own copy, see confirmed
 	opens          bool // of a change that may be of other code: nothing is known to be there that it does not find
+	lost           bool // of a change that does not find what is there: records that are lost may explain that
 }
 
 // before returns the claim of the change's old bytes.
@@ -225,8 +226,7 @@ func (c *historyBuilder) alive(e0, e1 uint64, init initial, changes []change) {
 				c.stray = []change{*ch}
 			}
 		case ch.hasOld && (p.dead != ReasonNone || !c.finds(&p, ch)):
-			c.misfits = append(c.misfits, *ch)
-			c.misfits[len(c.misfits)-1].opens = c.opens(&p, ch)
+			c.misfit(&p, changes[:i+1])
 		}
 		if c.wavers(&p, ch, changes[i+1:]) {
 			p.proven = MaxTime

@@ -97,6 +97,7 @@ type being struct {
 // on.
 type witness struct {
 	opens        bool // nothing is known to be there that it does not find
+	lost         bool // if it does not find that, records that are lost may explain it
 	time         uint64
 	recorded     uint64 // of a change
 	until        uint64 // of a copy: the last moment when it can have been read
@@ -1993,6 +1994,13 @@ func (p *painter) alive(e0, e1 uint64, got []byte, claim initial, facts []witnes
 		if retires := f.death && f.time == e1; !f.copied && !f.confirms && f.old != nil && (dead || p.content == nil && !retires || p.content != nil && (torn || !bytes.Equal(p.content, f.old))) {
 			f := f
 			f.opens = p.opens(f, t1, dead, torn)
+			lost, _ := p.lost.within(t1, f.time)
+			f.lost = lost != ReasonNone
+			for _, o := range all[:i] {
+				if !f.lost && !o.copied && !o.confirms && o.old != nil && bytes.Equal(o.old, f.old) {
+					p.misfits = append(p.misfits, o) // either may be of what comes next
+				}
+			}
 			p.misfits = append(p.misfits, f)
 		}
 		next := p.content == nil && f.old != nil && (p.m.skew > 0 || p.m.differ) && e1 < MaxTime && !(f.death && f.time == e1) ||
@@ -2098,7 +2106,9 @@ func (p *painter) alive(e0, e1 uint64, got []byte, claim initial, facts []witnes
 		t1, proven, torn, weak = f.time, f.time, false, ReasonNone
 		if f.birth {
 			p.made, p.madeBy = f.time, f.cpu
-			late = p.mayFollow(f.new, f.time, f.time, f.cpu)
+			late = p.mayFollow(f.new, f.time, f.time, f.cpu) || slices.ContainsFunc(p.misfits, func(o witness) bool {
+				return !o.lost && p.mayChange(o, f.new, f.time, f.time, f.cpu)
+			})
 		} else if !was && f.new != nil && p.lives {
 			late = late || p.anyStray(f.time, func(o witness) bool { return p.mayChange(o, f.new, f.time, f.time, f.cpu) })
 		}

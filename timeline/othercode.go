@@ -119,6 +119,31 @@ func (c *historyBuilder) leave(t uint64) {
 	c.early, c.misfits = nil, nil
 }
 
+// misfit notes that the last one of changes does not find what is there, p being the progress up to it. If no loss
+// explains that, what found the same before may be of the code that comes next, too:
+//
+//	recorded  - > A  A > -           - > B  A > -  - > A
+//	made      - > A                                       A > -  - > A  A > -
+func (c *historyBuilder) misfit(p *progress, changes []change) {
+	n := len(changes) - 1
+	ch := changes[n]
+	ch.opens = c.opens(p, &ch)
+	ch.lost = len(c.gaps.between(p.t, ch.time)) > 0
+	if !ch.lost {
+		late := max(0, len(c.misfits)-2*farthest)
+		known := c.misfits[late:]
+		for k := max(0, n-farthest); k < n; k++ {
+			if x := &changes[k]; x.hasOld && !x.copied && !x.confirms && c.equal(x.old, ch.old) && !slices.ContainsFunc(known, func(o change) bool { return o.order == x.order }) {
+				c.misfits = append(c.misfits, *x)
+			}
+		}
+		if len(known) > 0 && late+len(known) < len(c.misfits) {
+			slices.SortStableFunc(c.misfits[late:], func(a, b change) int { return cmp.Compare(a.time, b.time) })
+		}
+	}
+	c.misfits = append(c.misfits, ch)
+}
+
 // mayBeFollowed reports whether a change that did not find what was there may have come after time t.
 func (c *historyBuilder) mayBeFollowed(t uint64) bool {
 	if !c.lives {
@@ -209,6 +234,7 @@ func (c *historyBuilder) makingOf(ch *change) making {
 }
 
 // mayFollow reports whether a change that is recorded before code was made may have come after it: see mayChange.
+// So may one that did not find the code before in a slot, if no loss explains that.
 func (c *historyBuilder) mayFollow(code uint32, m making) bool {
 	for _, list := range [...][]change{c.former, c.early} {
 		list = c.shortlyBefore(list, m.time)
@@ -216,6 +242,12 @@ func (c *historyBuilder) mayFollow(code uint32, m making) bool {
 			if c.mayChange(&list[i], code, m) {
 				return true
 			}
+		}
+	}
+	list := c.shortlyBefore(c.misfits, m.time)
+	for i := range list {
+		if !list[i].lost && c.mayChange(&list[i], code, m) {
+			return true
 		}
 	}
 	return false
