@@ -1586,6 +1586,7 @@ type painter struct {
 	behind          []witness    // the facts after this epoch
 	kind            LifetimeKind // of what is alive in it
 	lives           bool         // it is not kernel text
+	follows         bool         // something else comes there behind it
 	begins          uint64
 	initial         []byte    // what its code began with
 	late            bool      // what the next fact found may have been left late
@@ -1698,6 +1699,7 @@ func (p *painter) history(facts []witness) (births []uint64) {
 		if i+1 < len(here) {
 			to = min(to, here[i+1].from)
 		}
+		p.follows = i+1 < len(here)
 		if b.from >= to && b.kind != Nothing {
 			continue
 		}
@@ -2091,14 +2093,21 @@ func (p *painter) alive(e0, e1 uint64, got []byte, claim initial, facts []witnes
 			p.between(t1, f.time, proven, weak, torn, nil, SourceNone)
 		case prior, next: // it may be of what was there before, or next
 			p.set(t1, f.time, func(uint64) reply { return reply{Unconfirmed, ClockUncertainty, SourcePoke, string(f.old)} })
+		case p.content == nil && f.old != nil && p.leftLate(f, all[i+1:]):
+			p.set(t1, f.time, func(uint64) reply { return reply{Unconfirmed, ClockUncertainty, SourcePoke, string(f.old)} })
 		default:
 			if p.content == nil && f.old != nil {
 				p.initial = f.old
 			}
+			if f.old != nil && p.content != nil && !torn && bytes.Equal(p.content, f.old) && (p.leftLate(f, all[i+1:]) || p.isNext(f, e1)) {
+				if lost, _ := p.lost.within(t1, f.time); p.lives && lost != ReasonNone {
+					proven = MaxTime
+				}
+			}
 			if weak == ClockUncertainty && f.old != nil && p.content != nil && !torn && bytes.Equal(p.content, f.old) && p.wavers(f, all[i+1:]) {
 				proven = MaxTime
 			}
-			p.late = f.old != nil && p.leftLate(f)
+			p.late = f.old != nil && (p.leftLate(f, all[i+1:]) || p.isNext(f, e1))
 			p.between(t1, f.time, proven, weak, torn, f.old, SourcePoke)
 			p.late = false
 		}
@@ -2183,11 +2192,16 @@ func (p *painter) wavers(f witness, next []witness) bool {
 }
 
 // leftLate reports whether a change that is recorded when the code is gone may have left what f finds.
-func (p *painter) leftLate(f witness) bool {
-	return slices.ContainsFunc(p.behind, func(x witness) bool {
+func (p *painter) leftLate(f witness, next []witness) bool {
+	return p.lives && slices.ContainsFunc(slices.Concat(next, p.behind), func(x witness) bool {
 		return (p.m.skew > 0 || p.m.differ || x.time == f.time) && x.new != nil && x.old != nil && bytes.Equal(x.new, f.old) &&
 			!bytes.Equal(x.old, x.new) && x.cpu != f.cpu
 	})
+}
+
+// isNext reports whether a change may be of what comes next: all times of a model are closer than clocks may differ.
+func (p *painter) isNext(f witness, e1 uint64) bool {
+	return p.lives && p.follows && (p.m.skew > 0 || p.m.differ) && e1 < MaxTime && !(f.death && f.time == e1)
 }
 
 // confirmed returns from when on a copy proves the bytes that it has in common with the

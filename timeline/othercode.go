@@ -67,16 +67,27 @@ func (c *historyBuilder) wavers(p *progress, ch *change, next []change) bool {
 	return c.anyStray(ch.time, back)
 }
 
-// leftLate reports whether a change that is recorded when the code that is there is gone may have come before
-// ch, and left what that finds.
-func (c *historyBuilder) leftLate(ch *change) bool {
-	for i := range soon(c.behind, ch.time, c.build.apart()) {
-		x := &c.behind[i]
-		if x.hasNew && x.hasOld && c.equal(x.new, ch.old) && !c.equal(x.old, x.new) && c.recordedBy(x) != c.recordedBy(ch) {
-			return true
+// leftLate reports whether a change that is recorded behind ch, also when the code that is there is gone, may have come
+// before ch, and left what that finds. next are the changes behind ch until its code ends.
+func (c *historyBuilder) leftLate(ch *change, next []change) bool {
+	if !c.lives {
+		return false // orders of text say that
+	}
+	for _, list := range [...][]change{next, c.behind} {
+		for i := range soon(list, ch.time, c.build.apart()) {
+			x := &list[i]
+			if x.hasNew && x.hasOld && c.equal(x.new, ch.old) && !c.equal(x.old, x.new) && c.recordedBy(x) != c.recordedBy(ch) {
+				return true
+			}
 		}
 	}
 	return false
+}
+
+// vouches reports whether what ch finds shows what is there behind a loss: ch is not of the code that comes next, nor
+// may a change that is recorded later have left that. next are the changes behind ch until the epoch ends at e1.
+func (c *historyBuilder) vouches(ch *change, next []change, e1 uint64) bool {
+	return !c.lives || !c.leftLate(ch, next) && !(c.next <= Later(ch.time, c.build.apart()) && c.mayBeNext(ch, e1))
 }
 
 // anyStray reports whether one of the changes that are recorded shortly before time t is as asked for, of those

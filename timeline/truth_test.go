@@ -81,6 +81,22 @@ func TestTruthOfSlots(t *testing.T) {
 	})
 }
 
+// TestTruthBehindLosses is TestTruth of code that comes and goes before a loss, meanwhile, and behind it, by CPUs whose
+// clocks differ. Nothing happens shortly before the loss begins or ends: what clocks mean for these is not looked at.
+func TestTruthBehindLosses(t *testing.T) {
+	checkTiny(t, nil, func(seed uint64) tinyHistory {
+		w := newTinyWorld(seed)
+		if w.losesCode = true; seed%2 == 0 {
+			w.more = []string{"limit orders=1"}
+		}
+		if w.anyClock = seed%3 == 0; w.anyClock {
+			w.more = append(w.more, "skew-at-least 50000000")
+		}
+		w.run()
+		return w
+	})
+}
+
 // foundSeeds are of histories that many records together explain in a way that no two of them show (orders.go).
 var foundSeeds = []uint64{
 	16499, 33470, 43619, 52083, 62114, 62828, 71571, 71736, 79577, 82671, 85007, 93872, 98529,
@@ -156,6 +172,8 @@ type tinyWorld struct {
 	more       []string // facts
 	anyClock   bool     // see TestTruthOnAnyClock
 	losesText  bool     // records of text too, which is not looked at if nothing shows that clocks differ
+	losesCode  bool     // see TestTruthBehindLosses
+	losing     int
 	lost       struct {
 		cpu      int
 		from, to uint64
@@ -270,7 +288,20 @@ func (w *tinyWorld) run() {
 		}
 		w.pause(1e3, 300e6)
 		// Where clocks differ unseen, when a loss begins and ends is not certain either (docs/truth.md).
-		if w.lost.cpu < 0 && w.lost.to == 0 && slices.Max(w.offsets) == 0 && w.IntN(20) == 0 {
+		switch {
+		case !w.losesCode:
+		case w.lost.cpu < 0 && w.IntN(3) == 0:
+			w.apart()
+			w.lost.cpu, w.lost.from, w.lost.to = w.cpu(), w.now, MaxTime
+			w.losing = 1 + w.IntN(6)
+			w.now += 1e3
+		case w.losing > 0:
+			if w.losing--; w.losing == 0 {
+				w.lost.to = w.now
+				w.apart()
+			}
+		}
+		if !w.losesCode && w.lost.cpu < 0 && w.lost.to == 0 && slices.Max(w.offsets) == 0 && w.IntN(20) == 0 {
 			w.lost.cpu, w.lost.from = w.cpu(), w.now
 			w.lost.to = w.now + 1 + w.Uint64N(100e6)
 		}
@@ -283,6 +314,15 @@ func (w *tinyWorld) run() {
 		w.now += 1e3
 		w.record(cpu, "")
 	}
+}
+
+// apart lets nothing but a record of each CPU come for longer than clocks differ, on either side.
+func (w *tinyWorld) apart() {
+	w.now += 200e6
+	for cpu := range w.offsets {
+		w.record(cpu, "")
+	}
+	w.now += 200e6
 }
 
 // runSlots makes slots, changes some, and removes them.
