@@ -108,7 +108,7 @@ func (c *historyBuilder) agree(t1, proven, t2 uint64, weak Reason, second claim)
 // Behind the last gap between them the second fact's old bytes are known. If sure is set, the first fact's
 // bytes are known before the first gap, as long as a change whose record was lost in it cannot have had its
 // trap there. The rest is conflicting; without a gap all of it is. So it is if late is set: a change that is
-// recorded later may have left the second fact's old bytes.
+// recorded later may have left the second fact's old bytes, or that may be of other code.
 func (c *historyBuilder) disagree(t1, t2 uint64, reason Reason, second claim, sure, late bool) {
 	if t1 >= t2 {
 		return

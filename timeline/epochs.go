@@ -71,8 +71,10 @@ func (c *historyBuilder) throughLifetimes(here []*Lifetime, changes []change) {
 	var before *Lifetime
 	for i, l := range here {
 		to := l.To
+		c.next = MaxTime
 		if i+1 < len(here) {
 			to = min(to, here[i+1].From)
+			c.next = here[i+1].changes()
 		}
 		if l.From >= to && l.Kind != Nothing {
 			continue
@@ -139,6 +141,14 @@ func (c *historyBuilder) throughLifetimes(here []*Lifetime, changes []change) {
 	if t < MaxTime {
 		c.unowned(t, MaxTime, before, changes)
 	}
+}
+
+// changes returns from when on changes may be of l: the kernel pokes the tail calls of a program before its birth.
+func (l *Lifetime) changes() uint64 {
+	if l.Kind == BPFProgram {
+		return earlier(l.From, loadTime)
+	}
+	return l.From
 }
 
 // hadBrief reports whether other code came here and went at one time of [from, to].

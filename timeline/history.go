@@ -25,6 +25,7 @@ type change struct {
 	copied         bool // it is not a change, but a further snapshot that was made in [time, until]
 	confirms       bool // it is not a change, but the epoch's own copy, see confirmed
 	opens          bool // of a change that may be of other code: nothing is known to be there that it does not find
+	lost           bool // of a change that does not find what is there: records that are lost may explain that
 }
 
 // before returns the claim of the change's old bytes.
@@ -97,6 +98,7 @@ type historyBuilder struct {
 	vague           bool         // it is not known what that epoch ended with
 	births          bool         // some change of this epoch makes code
 	begins          uint64       // the time of this epoch
+	next            uint64       // from when on the code that comes next may have changed; MaxTime: none comes
 	behind          []change     // those behind this epoch
 	initial         uint32       // what its code began with; noContent: not known
 	kind            LifetimeKind // of its code
@@ -226,10 +228,10 @@ func (c *historyBuilder) alive(e0, e1 uint64, init initial, changes []change) {
 				c.stray = []change{*ch}
 			}
 		case ch.hasOld && (p.dead != ReasonNone || !c.finds(&p, ch)):
-			c.misfits = append(c.misfits, *ch)
-			c.misfits[len(c.misfits)-1].opens = c.opens(&p, ch)
+			c.misfit(&p, changes[:i+1])
 		}
-		if c.wavers(&p, ch, changes[i+1:]) {
+		if c.wavers(&p, ch, changes[i+1:]) ||
+			c.finds(&p, ch) && len(c.gaps.between(p.t, ch.time)) > 0 && !c.vouches(ch, changes[i+1:], e1) {
 			p.proven = MaxTime
 		}
 		c.compare(&p, changes, i, e1)
@@ -403,7 +405,7 @@ func (c *historyBuilder) compare(p *progress, changes []change, i int, e1 uint64
 		if p.t < ch.time { // else the copy is of later
 			c.forward(p.t, ch.time, p.weak)
 		}
-	case c.content == noContent && (c.mayBeOfOther(ch, changes[i+1:], e1) || c.rivalsMake(ch)):
+	case c.content == noContent && (c.mayBeOfOther(ch, changes[i+1:], e1) || c.rivalsMake(ch) || c.leftLate(ch, changes[i+1:])):
 		c.emit(p.t, Unconfirmed, ClockUncertainty, SourcePoke, ch.old)
 	case c.content == noContent:
 		c.backward(p.t, ch.time, ch.before())
@@ -417,7 +419,7 @@ func (c *historyBuilder) compare(p *progress, changes []change, i int, e1 uint64
 		if c.source == SourceSnapshot {
 			reason = SnapshotMismatch
 		}
-		c.disagree(p.t, ch.time, reason, ch.before(), c.isAlone(p, changes[:i]), c.leftLate(ch))
+		c.disagree(p.t, ch.time, reason, ch.before(), c.isAlone(p, changes[:i]), !c.vouches(ch, changes[i+1:], e1))
 	}
 }
 

@@ -97,6 +97,7 @@ type being struct {
 // on.
 type witness struct {
 	opens        bool // nothing is known to be there that it does not find
+	lost         bool // if it does not find that, records that are lost may explain it
 	time         uint64
 	recorded     uint64 // of a change
 	until        uint64 // of a copy: the last moment when it can have been read
@@ -1589,6 +1590,7 @@ type painter struct {
 	behind          []witness    // the facts after this epoch
 	kind            LifetimeKind // of what is alive in it
 	lives           bool         // it is not kernel text
+	follows         bool         // something else comes there behind it
 	begins          uint64
 	initial         []byte    // what its code began with
 	late            bool      // what the next fact found may have been left late
@@ -1701,6 +1703,7 @@ func (p *painter) history(facts []witness) (births []uint64) {
 		if i+1 < len(here) {
 			to = min(to, here[i+1].from)
 		}
+		p.follows = i+1 < len(here)
 		if b.from >= to && b.kind != Nothing {
 			continue
 		}
@@ -2027,6 +2030,13 @@ func (p *painter) alive(e0, e1 uint64, got []byte, claim initial, facts []witnes
 		if retires := f.death && f.time == e1; !f.copied && !f.confirms && f.old != nil && (dead || p.content == nil && !retires || p.content != nil && (torn || !bytes.Equal(p.content, f.old))) {
 			f := f
 			f.opens = p.opens(f, t1, dead, torn)
+			lost, _ := p.lost.within(t1, f.time)
+			f.lost = lost != ReasonNone
+			for _, o := range all[:i] {
+				if !f.lost && !o.copied && !o.confirms && o.old != nil && bytes.Equal(o.old, f.old) {
+					p.misfits = append(p.misfits, o) // either may be of what comes next
+				}
+			}
 			p.misfits = append(p.misfits, f)
 		}
 		next := p.content == nil && f.old != nil && (p.m.skew > 0 || p.m.differ) && e1 < MaxTime && !(f.death && f.time == e1) ||
@@ -2117,14 +2127,21 @@ func (p *painter) alive(e0, e1 uint64, got []byte, claim initial, facts []witnes
 			p.between(t1, f.time, proven, weak, torn, nil, SourceNone)
 		case prior, next: // it may be of what was there before, or next
 			p.set(t1, f.time, func(uint64) reply { return reply{Unconfirmed, ClockUncertainty, SourcePoke, string(f.old)} })
+		case p.content == nil && f.old != nil && p.leftLate(f, all[i+1:]):
+			p.set(t1, f.time, func(uint64) reply { return reply{Unconfirmed, ClockUncertainty, SourcePoke, string(f.old)} })
 		default:
 			if p.content == nil && f.old != nil {
 				p.initial = f.old
 			}
+			if f.old != nil && p.content != nil && !torn && bytes.Equal(p.content, f.old) && (p.leftLate(f, all[i+1:]) || p.isNext(f, e1)) {
+				if lost, _ := p.lost.within(t1, f.time); p.lives && lost != ReasonNone {
+					proven = MaxTime
+				}
+			}
 			if weak == ClockUncertainty && f.old != nil && p.content != nil && !torn && bytes.Equal(p.content, f.old) && p.wavers(f, all[i+1:]) {
 				proven = MaxTime
 			}
-			p.late = f.old != nil && p.leftLate(f)
+			p.late = f.old != nil && (p.leftLate(f, all[i+1:]) || p.isNext(f, e1))
 			p.between(t1, f.time, proven, weak, torn, f.old, SourcePoke)
 			p.late = false
 		}
@@ -2132,7 +2149,9 @@ func (p *painter) alive(e0, e1 uint64, got []byte, claim initial, facts []witnes
 		t1, proven, torn, weak = f.time, f.time, false, ReasonNone
 		if f.birth {
 			p.made, p.madeBy = f.time, f.cpu
-			late = p.mayFollow(f.new, f.time, f.time, f.cpu)
+			late = p.mayFollow(f.new, f.time, f.time, f.cpu) || slices.ContainsFunc(p.misfits, func(o witness) bool {
+				return !o.lost && p.mayChange(o, f.new, f.time, f.time, f.cpu)
+			})
 		} else if !was && f.new != nil && p.lives {
 			late = late || p.anyStray(f.time, func(o witness) bool { return p.mayChange(o, f.new, f.time, f.time, f.cpu) })
 		}
@@ -2207,11 +2226,16 @@ func (p *painter) wavers(f witness, next []witness) bool {
 }
 
 // leftLate reports whether a change that is recorded when the code is gone may have left what f finds.
-func (p *painter) leftLate(f witness) bool {
-	return slices.ContainsFunc(p.behind, func(x witness) bool {
+func (p *painter) leftLate(f witness, next []witness) bool {
+	return p.lives && slices.ContainsFunc(slices.Concat(next, p.behind), func(x witness) bool {
 		return (p.m.skew > 0 || p.m.differ || x.time == f.time) && x.new != nil && x.old != nil && bytes.Equal(x.new, f.old) &&
 			!bytes.Equal(x.old, x.new) && x.cpu != f.cpu
 	})
+}
+
+// isNext reports whether a change may be of what comes next: all times of a model are closer than clocks may differ.
+func (p *painter) isNext(f witness, e1 uint64) bool {
+	return p.lives && p.follows && (p.m.skew > 0 || p.m.differ) && e1 < MaxTime && !(f.death && f.time == e1)
 }
 
 // confirmed returns from when on a copy proves the bytes that it has in common with the

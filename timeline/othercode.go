@@ -67,16 +67,27 @@ func (c *historyBuilder) wavers(p *progress, ch *change, next []change) bool {
 	return c.anyStray(ch.time, back)
 }
 
-// leftLate reports whether a change that is recorded when the code that is there is gone may have come before
-// ch, and left what that finds.
-func (c *historyBuilder) leftLate(ch *change) bool {
-	for i := range soon(c.behind, ch.time, c.build.apart()) {
-		x := &c.behind[i]
-		if x.hasNew && x.hasOld && c.equal(x.new, ch.old) && !c.equal(x.old, x.new) && c.recordedBy(x) != c.recordedBy(ch) {
-			return true
+// leftLate reports whether a change that is recorded behind ch, also when the code that is there is gone, may have come
+// before ch, and left what that finds. next are the changes behind ch until its code ends.
+func (c *historyBuilder) leftLate(ch *change, next []change) bool {
+	if !c.lives {
+		return false // orders of text say that
+	}
+	for _, list := range [...][]change{next, c.behind} {
+		for i := range soon(list, ch.time, c.build.apart()) {
+			x := &list[i]
+			if x.hasNew && x.hasOld && c.equal(x.new, ch.old) && !c.equal(x.old, x.new) && c.recordedBy(x) != c.recordedBy(ch) {
+				return true
+			}
 		}
 	}
 	return false
+}
+
+// vouches reports whether what ch finds shows what is there behind a loss: ch is not of the code that comes next, nor
+// may a change that is recorded later have left that. next are the changes behind ch until the epoch ends at e1.
+func (c *historyBuilder) vouches(ch *change, next []change, e1 uint64) bool {
+	return !c.lives || !c.leftLate(ch, next) && !(c.next <= Later(ch.time, c.build.apart()) && c.mayBeNext(ch, e1))
 }
 
 // anyStray reports whether one of the changes that are recorded shortly before time t is as asked for, of those
@@ -117,6 +128,31 @@ func (c *historyBuilder) leave(t uint64) {
 	}
 	c.former = all[max(0, len(all)-maxEarly):] // shortlyBefore looks at no more
 	c.early, c.misfits = nil, nil
+}
+
+// misfit notes that the last one of changes does not find what is there, p being the progress up to it. If no loss
+// explains that, what found the same before may be of the code that comes next, too:
+//
+//	recorded  - > A  A > -           - > B  A > -  - > A
+//	made      - > A                                       A > -  - > A  A > -
+func (c *historyBuilder) misfit(p *progress, changes []change) {
+	n := len(changes) - 1
+	ch := changes[n]
+	ch.opens = c.opens(p, &ch)
+	ch.lost = len(c.gaps.between(p.t, ch.time)) > 0
+	if !ch.lost {
+		late := max(0, len(c.misfits)-2*farthest)
+		known := c.misfits[late:]
+		for k := max(0, n-farthest); k < n; k++ {
+			if x := &changes[k]; x.hasOld && !x.copied && !x.confirms && c.equal(x.old, ch.old) && !slices.ContainsFunc(known, func(o change) bool { return o.order == x.order }) {
+				c.misfits = append(c.misfits, *x)
+			}
+		}
+		if len(known) > 0 && late+len(known) < len(c.misfits) {
+			slices.SortStableFunc(c.misfits[late:], func(a, b change) int { return cmp.Compare(a.time, b.time) })
+		}
+	}
+	c.misfits = append(c.misfits, ch)
 }
 
 // mayBeFollowed reports whether a change that did not find what was there may have come after time t.
@@ -209,6 +245,7 @@ func (c *historyBuilder) makingOf(ch *change) making {
 }
 
 // mayFollow reports whether a change that is recorded before code was made may have come after it: see mayChange.
+// So may one that did not find the code before in a slot, if no loss explains that.
 func (c *historyBuilder) mayFollow(code uint32, m making) bool {
 	for _, list := range [...][]change{c.former, c.early} {
 		list = c.shortlyBefore(list, m.time)
@@ -216,6 +253,12 @@ func (c *historyBuilder) mayFollow(code uint32, m making) bool {
 			if c.mayChange(&list[i], code, m) {
 				return true
 			}
+		}
+	}
+	list := c.shortlyBefore(c.misfits, m.time)
+	for i := range list {
+		if !list[i].lost && c.mayChange(&list[i], code, m) {
+			return true
 		}
 	}
 	return false

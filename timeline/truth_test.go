@@ -65,6 +65,38 @@ func TestTruthOnAnyClock(t *testing.T) {
 	})
 }
 
+// TestTruthOfSlots is TestTruth for slots that are made and removed again and again in pages that stay, as those
+// of kprobes are. All orders are hardly ever looked at: a page has too many records.
+func TestTruthOfSlots(t *testing.T) {
+	checkTiny(t, nil, func(seed uint64) tinyHistory {
+		w := newTinyWorld(seed)
+		if w.losesText = seed%4 == 1; seed%8 > 1 {
+			w.more = []string{"limit orders=1"}
+		}
+		if w.anyClock = seed%3 == 0; w.anyClock {
+			w.more = append(w.more, "skew-at-least 50000000")
+		}
+		w.runSlots()
+		return w
+	})
+}
+
+// TestTruthBehindLosses is TestTruth of code that comes and goes before a loss, meanwhile, and behind it, by CPUs whose
+// clocks differ. Nothing happens shortly before the loss begins or ends: what clocks mean for these is not looked at.
+func TestTruthBehindLosses(t *testing.T) {
+	checkTiny(t, nil, func(seed uint64) tinyHistory {
+		w := newTinyWorld(seed)
+		if w.losesCode = true; seed%2 == 0 {
+			w.more = []string{"limit orders=1"}
+		}
+		if w.anyClock = seed%3 == 0; w.anyClock {
+			w.more = append(w.more, "skew-at-least 50000000")
+		}
+		w.run()
+		return w
+	})
+}
+
 // foundSeeds are of histories that many records together explain in a way that no two of them show (orders.go).
 var foundSeeds = []uint64{
 	16499, 33470, 43619, 52083, 62114, 62828, 71571, 71736, 79577, 82671, 85007, 93872, 98529,
@@ -142,6 +174,8 @@ type tinyWorld struct {
 	losesText  bool     // records of text too, which is not looked at if nothing shows that clocks differ
 	long       bool     // there are more changes, more time is between them, and more is lost
 	copies     int      // further copies of text that are still to be made
+	losesCode  bool     // see TestTruthBehindLosses
+	losing     int
 	lost       struct {
 		cpu      int
 		from, to uint64
@@ -260,7 +294,20 @@ func (w *tinyWorld) run() {
 		}
 		w.pause(1e3, 300e6)
 		// Where clocks differ unseen, when a loss begins and ends is not certain either (docs/truth.md).
-		if w.lost.cpu < 0 && w.lost.to == 0 && slices.Max(w.offsets) == 0 && w.IntN(20) == 0 {
+		switch {
+		case !w.losesCode:
+		case w.lost.cpu < 0 && w.IntN(3) == 0:
+			w.apart()
+			w.lost.cpu, w.lost.from, w.lost.to = w.cpu(), w.now, MaxTime
+			w.losing = 1 + w.IntN(6)
+			w.now += 1e3
+		case w.losing > 0:
+			if w.losing--; w.losing == 0 {
+				w.lost.to = w.now
+				w.apart()
+			}
+		}
+		if !w.losesCode && w.lost.cpu < 0 && w.lost.to == 0 && slices.Max(w.offsets) == 0 && w.IntN(20) == 0 {
 			w.lost.cpu, w.lost.from = w.cpu(), w.now
 			w.lost.to = w.now + 1 + w.Uint64N(100e6)
 		}
@@ -269,6 +316,57 @@ func (w *tinyWorld) run() {
 		}
 		if w.copies > 0 && w.IntN(4) == 0 {
 			w.copyText()
+		}
+	}
+	w.pause(1e3, 1e9)
+	for cpu := range w.offsets {
+		w.now += 1e3
+		w.record(cpu, "")
+	}
+}
+
+// apart lets nothing but a record of each CPU come for longer than clocks differ, on either side.
+func (w *tinyWorld) apart() {
+	w.now += 200e6
+	for cpu := range w.offsets {
+		w.record(cpu, "")
+	}
+	w.now += 200e6
+}
+
+// runSlots makes slots, changes some, and removes them.
+func (w *tinyWorld) runSlots() {
+	for cpu := range w.offsets {
+		w.now += 1e3
+		w.record(cpu, "")
+	}
+	const n = 4 // a slot's bytes
+	changed := w.IntN(8) == 0
+	w.resolution = 0
+	lives := make([]bool, tinySize/n)
+	w.record(0, "birth %%d %#x+%d ool page cpu=0", tinyBase, tinySize)
+	for range 6 + w.IntN(24) {
+		slot := w.IntN(1 + w.IntN(len(lives)))
+		cpu, at := w.cpu(), n*uint64(slot)
+		w.now += 1e3
+		switch {
+		case !lives[slot]:
+			code := slices.Concat(w.word(), w.word())
+			w.record(cpu, "poke %%d %#x - -> %x cpu=%d", tinyBase+at, code, cpu)
+			w.store(at, code)
+			lives[slot] = true
+		case changed && w.IntN(4) == 0: // as the code of ftrace's trampolines is
+			w.poke(cpu, at+2*w.Uint64N(2))
+		default:
+			w.record(cpu, "poke %%d %#x %x -> - cpu=%d", tinyBase+at, w.bytes[at:at+n], cpu)
+			w.store(at, slices.Repeat([]byte{0xdd}, n))
+			lives[slot] = false
+		}
+		w.now += 1e3
+		w.pause(1e3, 300e6)
+		if w.losesText && w.lost.cpu < 0 && w.IntN(4) == 0 {
+			w.lost.cpu, w.lost.from = w.cpu(), w.now
+			w.lost.to = w.now + 1 + w.Uint64N(100e6)
 		}
 	}
 	w.pause(1e3, 1e9)
