@@ -117,14 +117,14 @@ func (c *historyBuilder) uncertain(changes []change, births []uint64) {
 //	not so        known A from before t until after it
 //	answer        known A, in flight A B A at t, known A
 func (c *historyBuilder) atOneTime(changes []change) {
-	var r *revision
+	var r revision
+	begun := false
 	for len(changes) > 1 {
 		t := changes[0].time
 		n := upToTime(changes, t)
 		if n > 1 && c.ofSeveralCPUs(changes[:n]) {
-			if r == nil {
-				begun := c.revise(t)
-				r = &begun
+			if !begun {
+				r, begun = c.revise(t), true
 			}
 			if r.moveTo(t); r.rest[0].since < t {
 				r.blur(t, Later(t, 1), changes[:n])
@@ -132,7 +132,7 @@ func (c *historyBuilder) atOneTime(changes []change) {
 		}
 		changes = changes[n:]
 	}
-	if r != nil {
+	if begun {
 		r.end()
 	}
 }
