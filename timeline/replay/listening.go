@@ -42,10 +42,21 @@ import (
 //
 // On a clock that counts ticks, it is the time just behind such a tick: what another CPU recorded at
 // the tick may have come before what was not recorded.
+//
+// Of a later file it is later by how far CPUs' clocks may differ. Perf had read one ring buffer after the
+// other. What a CPU recorded meanwhile may be in this file, although a change that followed it on another CPU
+// is in the file before. If the clock of the first one is ahead, its time is later than that of the record above:
+//
+//	CPU 1, 30 ms ahead   │ read   P: A -> B, recorded 255
+//	CPU 2                                      Q: B -> A, recorded 230   │ read     233  234
+//	made                 200      225          230                       232      233  234
 func (s *scan) begin() uint64 {
 	t := s.mapped()
 	if s.isTick(t) {
 		t++
+	}
+	if s.beginsLater() && s.clocksMayDiffer() && s.report.CPUsAvailable != 1 {
+		t = timeline.Later(t, timeline.AssumedSkew)
 	}
 	return t
 }

@@ -362,6 +362,7 @@ func TestListening(t *testing.T) {
 		}, unheard("outside-recording", "200")},
 		{"listening: not in a later file, whose events were enabled before", func(w *tape) {
 			w.copied, w.cmdline = false, "perf record -a --kcore --switch-output=1s -- true"
+			w.timeConv() // all CPUs have one clock
 			w.events[1].attr.Flags |= disabled
 			w.tick(10, 100)
 			w.tick(20, 150)
@@ -377,6 +378,7 @@ func TestListening(t *testing.T) {
 			"900.. unconfirmed beyond-horizon eb02")},
 		{"listening: the first record of a later file may be older than what the file before it has", func(w *tape) {
 			w.copied, w.cmdline = false, "perf record -a --kcore --switch-output=1s -- true"
+			w.timeConv() // all CPUs have one clock
 			w.ticks(100, 400)
 			flip(w)
 			w.ticks(600, 900)
@@ -388,6 +390,7 @@ func TestListening(t *testing.T) {
 			"900.. unconfirmed beyond-horizon eb02")},
 		{"listening: the next one that is no older shows nothing more", func(w *tape) {
 			w.copied, w.cmdline = false, "perf record -a --kcore --switch-output=1s -- true"
+			w.timeConv() // all CPUs have one clock
 			w.tick(10, 100)
 			w.tick(11, 150, 150, 250, 400)
 			flip(w)
@@ -400,6 +403,7 @@ func TestListening(t *testing.T) {
 			"900.. unconfirmed beyond-horizon eb02")},
 		{"listening: a single record of a later file may be ten seconds older", func(w *tape) {
 			w.copied, w.cmdline = false, "perf record -a --kcore --switch-output=1s -- true"
+			w.timeConv() // all CPUs have one clock
 			w.tick(11, 100)
 			flip(w)
 			w.tick(10, 9*second, 11*second, 13*second)
@@ -410,6 +414,21 @@ func TestListening(t *testing.T) {
 			"500..10000000100 unconfirmed outside-recording eb02",
 			"10000000100..15000000000 unconfirmed beyond-horizon eb02",
 			"15000000000.. unconfirmed beyond-horizon 9090")},
+		{"listening: a later file begins later by how far clocks may differ unseen", func(w *tape) {
+			w.copied, w.cmdline = false, "perf record -a --kcore --switch-output=1s -- true"
+			w.ticks(100, 400)
+			flip(w)
+			w.ticks(600, 900)
+			w.ticks(60e6, 70e6)
+			w.poke(10, 80e6, 0x1100, "eb02", "9090")
+			w.ticks(90e6, 100e6)
+			w.tick(10, 110e6)
+		}, textLines(
+			"0..500 unconfirmed outside-recording 9090",
+			"500..50000200 unconfirmed outside-recording eb02",
+			"50000200..80000000 known eb02",
+			"80000000..100000000 known 9090",
+			"100000000.. unconfirmed beyond-horizon 9090")},
 		{"listening: on a clock of ticks, a change at the tick at which all CPUs begin to record may have come before one that was not recorded", func(w *tape) {
 			onTicks(w, 0x1100)
 		}, textLines(

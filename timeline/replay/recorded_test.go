@@ -326,6 +326,7 @@ func TestRecorded(t *testing.T) {
 		}, lost("700", "1001")},
 		{"losses: perf inject puts a record that an interrupt delayed before the LOST record", func(w *tape) {
 			w.cmdline = "perf inject -b"
+			w.timeConv() // all CPUs have one clock
 			w.ticks(100, 400)
 			flip(w)
 			w.ticks(600, 700)

@@ -207,6 +207,7 @@ func TestUndatedInfo(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newTape(t)
 			w.cmdline, w.copied = tt.cmdline, tt.copied
+			w.timeConv() // all CPUs have one clock
 			w.infos = []tapeInfo{{1, 0x9000, "1111"}}
 			if tt.loaded == 0 {
 				w.ksymbol(10, 0, 0x9000, 2, perfdata.KSymbolBPF, 0, "bpf_prog_1")
@@ -449,6 +450,7 @@ func TestTimesNearTheEnd(t *testing.T) {
 	answers := func(since uint64) string {
 		w := newTape(t)
 		w.cmdline = "perf record -a --switch-output=1s -- true"
+		w.timeConv() // all CPUs have one clock
 		w.infos = []tapeInfo{{1, 0x9000, "1111"}}
 		w.ticks(since+100, since+200)
 		w.ksymbol(10, since+loaded, 0x9000, 2, perfdata.KSymbolBPF, 0, "bpf_prog_1")
