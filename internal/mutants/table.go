@@ -1759,7 +1759,7 @@ var mutants = []mutant{
 	// clocks: order and clock.
 	{"clocks", "what is known must be there in each possible order", "historyBuilder.doubtOrder",
 		"v.standing == Known && !o.mustBe(can, part, addr-o.edges[part], c.bytes(v.content))", "false",
-		"TestRules/clocks: a change may have come behind others that are recorded before and behind it"},
+		"TestRules/clocks: changes of text that do not fit in the order of their times are compared with all orders"},
 	{"clocks", "the records of other places show of which code a change is", "build.clusters",
 		"c.lo < out[n-1].hi", "false",
 		"TestRules/clocks: a change of another place shows of which code it is"},

@@ -362,8 +362,8 @@ func TestListening(t *testing.T) {
 		}, unheard("outside-recording", "200")},
 		{"listening: not in a later file, whose events were enabled before", func(w *tape) {
 			w.copied, w.cmdline = false, "perf record -a --kcore --switch-output=1s -- true"
-			w.timeConv() // all CPUs have one clock
 			w.events[1].attr.Flags |= disabled
+			w.timeConv() // all CPUs have one clock
 			w.tick(10, 100)
 			w.tick(20, 150)
 			w.tick(11, 200, 300)

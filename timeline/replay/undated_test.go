@@ -207,8 +207,8 @@ func TestUndatedInfo(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newTape(t)
 			w.cmdline, w.copied = tt.cmdline, tt.copied
-			w.timeConv() // all CPUs have one clock
 			w.infos = []tapeInfo{{1, 0x9000, "1111"}}
+			w.timeConv() // all CPUs have one clock
 			if tt.loaded == 0 {
 				w.ksymbol(10, 0, 0x9000, 2, perfdata.KSymbolBPF, 0, "bpf_prog_1")
 				w.bpfLoad(10, 0, 1)
@@ -450,8 +450,8 @@ func TestTimesNearTheEnd(t *testing.T) {
 	answers := func(since uint64) string {
 		w := newTape(t)
 		w.cmdline = "perf record -a --switch-output=1s -- true"
-		w.timeConv() // all CPUs have one clock
 		w.infos = []tapeInfo{{1, 0x9000, "1111"}}
+		w.timeConv() // all CPUs have one clock
 		w.ticks(since+100, since+200)
 		w.ksymbol(10, since+loaded, 0x9000, 2, perfdata.KSymbolBPF, 0, "bpf_prog_1")
 		w.bpfLoad(10, since+loaded, 1)
