@@ -231,7 +231,7 @@ func (c *historyBuilder) alive(e0, e1 uint64, init initial, changes []change) {
 			c.misfit(&p, changes[:i+1])
 		}
 		if c.wavers(&p, ch, changes[i+1:]) ||
-			c.finds(&p, ch) && len(c.gaps.between(p.t, ch.time)) > 0 && !c.vouches(ch, changes[i+1:], e1) {
+			c.finds(&p, ch) && !c.vouches(ch, changes[i+1:], e1) && len(c.gaps.between(p.t, ch.time)) > 0 {
 			p.proven = MaxTime
 		}
 		c.compare(&p, changes, i, e1)

@@ -99,6 +99,9 @@ func (s *scan) clocksMayDiffer() bool {
 	return own && s.arch.hasOwnClocks() && (s.report.Clock.conv == nil || s.machine != 0)
 }
 
+// cpusMayDiffer is clocksMayDiffer for a machine that has, or may have, several CPUs.
+func (s *scan) cpusMayDiffer() bool { return s.clocksMayDiffer() && s.report.CPUsAvailable != 1 }
+
 // describe sets the clock from the attrs of the events and from CLOCK_DATA. TIME_CONV is a
 // record, which the scan reads.
 func (c *Clock) describe(rec *perfdata.Recording) {

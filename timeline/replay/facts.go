@@ -41,7 +41,7 @@ func (s *scan) facts(r *Replay, opts Options) error {
 		b.ClocksWithin(most)
 	}
 	b.SkewAtLeast(s.leastSkew())
-	if rep.ClocksMayDiffer = s.clocksMayDiffer(); rep.ClocksMayDiffer && rep.CPUsAvailable != 1 {
+	if rep.ClocksMayDiffer = s.clocksMayDiffer(); s.cpusMayDiffer() {
 		b.ClocksMayDiffer()
 	}
 	if len(twice) > 0 {

@@ -55,7 +55,7 @@ func (s *scan) begin() uint64 {
 	if s.isTick(t) {
 		t++
 	}
-	if s.beginsLater() && s.clocksMayDiffer() && s.report.CPUsAvailable != 1 {
+	if s.beginsLater() && s.cpusMayDiffer() {
 		t = timeline.Later(t, timeline.AssumedSkew)
 	}
 	return t
