@@ -212,9 +212,9 @@ func (d *build) image() *Image {
 
 	// Room for about as many as there will be: these tables are most of the memory.
 	d.im.fragments = make([]fragment, 0, 2*len(d.sites)+1<<10) // each place, what is between two, and some code that comes and goes
-	d.im.leaves = memory.Uncleared[leaf](int(d.added)/leafSize + 2*len(d.sites) + 64)
+	d.im.leaves = roomFor[leaf](d, int(d.added)/leafSize+2*len(d.sites)+64)
 	if leaves := int(d.added) / leafSize; leaves > len(d.sites)*sideBySide {
-		d.im.nodes = memory.Uncleared[node](nodesFor(leaves, len(d.sites)))
+		d.im.nodes = roomFor[node](d, nodesFor(leaves, len(d.sites)))
 	}
 	d.im.states = make([]storedState, 0, (2*len(d.sites)+16)*stateLine)
 	d.fragments(byLo, padding, written)
@@ -222,6 +222,14 @@ func (d *build) image() *Image {
 	d.im.indexLives(byLo)
 	d.im.names = d.Builder.names
 	return d.im
+}
+
+// roomFor returns room for n rows of a table that an assembly fills.
+func roomFor[T any](d *build, n int) []T {
+	if d.consume {
+		return memory.Unasked[T](n) // see provide
+	}
+	return memory.Uncleared[T](n)
 }
 
 // bounds returns the gaps before the first record, beyond the horizon, and around the

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sort"
 	"sync"
+	"unsafe"
 
 	"github.com/textreplay/textreplay/internal/memory"
 )
@@ -84,8 +85,8 @@ func (l *lineLog) at(i uint32) *line { return &l.slabs[i/slabSize][i%slabSize] }
 // add appends a line of a site.
 func (l *lineLog) add(words *line, owner uint32) {
 	n := uint32(len(l.owners))
-	if n/slabSize == uint32(len(l.slabs)) {
-		l.grow()
+	if n%slabSize == 0 {
+		l.open(n / slabSize)
 	}
 	copied := *words // two moves: they may overlap, as far as the compiler knows, and it calls memmove
 	*l.at(n) = copied
@@ -95,13 +96,23 @@ func (l *lineLog) add(words *line, owner uint32) {
 	l.owners = append(l.owners, owner)
 }
 
+// open prepares the k-th slab, which is used next.
+func (l *lineLog) open(k uint32) {
+	if k == uint32(len(l.slabs)) {
+		l.grow()
+	}
+	if end := k + hugeSlabs; end <= uint32(len(l.slabs)) && memory.FillsHugePage(l.slabs[k:end]) {
+		memory.Huge(raw(unsafe.Slice(&l.slabs[k][0], hugeSlabs*slabSize)))
+	}
+}
+
 // grow appends slabs. A large log grows by many at once, which fill huge pages.
 func (l *lineLog) grow() {
 	n := min(len(l.slabs)/4+1, mostSlabs)
 	if len(l.slabs) >= hugeSlabs {
 		n = (n + hugeSlabs - 1) / hugeSlabs * hugeSlabs
 	}
-	piece := memory.Uncleared[line](n * slabSize)[:n*slabSize]
+	piece := memory.Unasked[line](n * slabSize)[:n*slabSize]
 	for ; len(piece) > 0; piece = piece[slabSize:] {
 		l.slabs = append(l.slabs, piece[:slabSize:slabSize])
 	}

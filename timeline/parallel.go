@@ -483,13 +483,14 @@ func (d *build) unloadCopy() {
 	}
 }
 
-// A backing is how far a table of the image has got memory: new pages, or huge pages of the log.
+// A backing is how far a table of the image has got memory: new pages, or huge pages of the log, which need
+// not be cleared.
 type backing struct {
 	table *byte
 	upTo  int // in bytes
 }
 
-// provide gives a table huge pages of the log for its elements up to the n-th, as far as there are
+// provide gives a table memory for its elements up to the n-th: huge pages of the log, as long as there are
 // any. The table begins at a huge page, and nobody uses what is behind its length yet.
 func provide[T any](a *assembly, b *backing, table []T, n int) {
 	all := raw(table[:cap(table)])
@@ -497,8 +498,10 @@ func provide[T any](a *assembly, b *backing, table []T, n int) {
 		return // it had no room, and is elsewhere now
 	}
 	for b.upTo < n*sizeOf[T]() && b.upTo+memory.HugePage <= len(all) {
-		if page := a.sparePage(); page != nil && !memory.Move(all[b.upTo:][:memory.HugePage], page) {
+		next, page := all[b.upTo:][:memory.HugePage], a.sparePage()
+		if page == nil || !memory.Move(next, page) {
 			memory.Discard(page)
+			memory.Huge(next)
 		}
 		b.upTo += memory.HugePage
 	}

@@ -27,6 +27,10 @@ func Make[T any](n int) []T {
 // used one by one, before Huge can say that they are better had in huge pages.
 func Uncleared[T any](n int) []T { return inHugePages[T](n, uncleared) }
 
+// Unasked is [Uncleared] for room that is filled so slowly that something else may be cheaper by then. Whoever
+// fills it calls [Huge] for each huge page of it before, or [Move].
+func Unasked[T any](n int) []T { return aligned[T](n, uncleared, func([]byte) {}) }
+
 // uncleared returns memory that Go allocated and did not clear. Only a strings.Builder has such memory. The first
 // byte of it is not written to, though the address of an empty string need not be that of the room for it: it may
 // be in a huge page that nothing else needs.
@@ -42,9 +46,9 @@ func uncleared(size int) []byte {
 // Reserve lets Go's heap have about the next size bytes in huge pages. It is for a program that will need most
 // of them soon, in pieces of any size. In usual pages, each page interrupts the program when it is touched.
 //
-// Reserve takes no memory: it allocates a piece, says that it is better had in huge pages, and has it collected
-// before anything touches it. Go allocates at the lowest free address, so what follows is in that piece. The
-// collector, which must be on, takes little time at the beginning of a program.
+// Reserve takes no more than a few pages at the begin: it allocates a piece, says that it is better had in huge
+// pages, if it is, and has it collected. Go allocates at the lowest free address, so what follows is in that
+// piece. The collector, which must be on, takes little time at the beginning of a program.
 func Reserve(size int) {
 	if size < HugePage || !hasHugePages {
 		return
@@ -72,7 +76,11 @@ func hasPointers(t reflect.Type) bool {
 }
 
 // inHugePages returns an empty slice with room for n elements in memory of alloc.
-func inHugePages[T any](n int, alloc func(size int) []byte) []T {
+func inHugePages[T any](n int, alloc func(size int) []byte) []T { return aligned[T](n, alloc, Huge) }
+
+// aligned returns an empty slice with room for n elements, in memory of alloc. If it is as large as a huge
+// page, it begins at one, and ask is called with it.
+func aligned[T any](n int, alloc func(size int) []byte, ask func([]byte)) []T {
 	var one T
 	size := unsafe.Sizeof(one)
 	if uintptr(n)*size < HugePage {
@@ -84,7 +92,7 @@ func inHugePages[T any](n int, alloc func(size int) []byte) []T {
 	all := alloc(n*int(size) + HugePage) // what is before the slice, or behind it, is never touched
 	at := unsafe.Pointer(unsafe.SliceData(all))
 	begin := unsafe.Add(at, -uintptr(at)%HugePage)
-	Huge(unsafe.Slice((*byte)(begin), uintptr(n)*size))
+	ask(unsafe.Slice((*byte)(begin), uintptr(n)*size))
 	return unsafe.Slice((*T)(begin), n)[:0]
 }
 

@@ -6,7 +6,10 @@ package memory
 
 import (
 	"os"
+	"runtime"
 	"sync"
+	"sync/atomic"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -28,13 +31,48 @@ func Discard(data []byte) {
 const hasHugePages = true
 
 // Huge says that memory which Go allocated, and which is going to be filled from its begin on, is
-// better had in huge pages. It does nothing to memory that is smaller.
+// better had in huge pages, if they are cheaper here (cheaper.go). It does nothing to memory that is
+// smaller, and does not change what is in it.
 func Huge(data []byte) {
 	begin := uintptr(unsafe.Pointer(unsafe.SliceData(data)))
 	lo, hi := (begin+HugePage-1)&^(HugePage-1), (begin+uintptr(len(data)))&^(HugePage-1)
 	if lo < hi {
-		_ = unix.Madvise(data[lo-begin:hi-begin], unix.MADV_HUGEPAGE) // the kernel may not have them
+		all := hugePages(data[lo-begin : hi-begin])
+		paid.choose(all, len(all)/HugePage)
 	}
+}
+
+// paid is what pages take in this process.
+var paid prices
+
+// hugePages is memory that begins at a huge page and ends at one.
+type hugePages []byte
+
+func (p hugePages) want(huge bool, first, end int) {
+	advice := unix.MADV_NOHUGEPAGE
+	if huge {
+		advice = unix.MADV_HUGEPAGE
+	}
+	_ = unix.Madvise(p[first*HugePage:end*HugePage], advice) // the kernel may not have them
+}
+
+// touch takes CPU time, which does not count the time in which other programs run.
+func (p hugePages) touch(page int, part float64) time.Duration {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	all, size := p[page*HugePage:][:HugePage], os.Getpagesize()
+	begin := threadTime()
+	for at := 0; at == 0 || at < int(part*HugePage); at += size {
+		atomic.OrUint32((*uint32)(unsafe.Pointer(&all[at])), 0) // writes what is there
+	}
+	return threadTime() - begin
+}
+
+// threadTime returns the CPU time of the calling thread.
+func threadTime() time.Duration {
+	var t unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t) // fails on no Linux; without a time, huge pages are taken
+	return time.Duration(t.Nano())
 }
 
 // Move gives the pages of from to to, which then has what from had: nothing is copied, and no page has

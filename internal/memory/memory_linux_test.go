@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestDiscard: whole pages are returned, and nothing around them changes.
@@ -34,6 +35,25 @@ func TestDiscard(t *testing.T) {
 	Discard(all[1:2])
 	if all[1] != 2 {
 		t.Error("a part of a page was discarded")
+	}
+}
+
+// TestHuge: what is in memory stays, whichever pages are cheaper, and all of it can be used.
+func TestHuge(t *testing.T) {
+	was := paid.huge
+	defer func() { paid.huge = was }()
+	for _, took := range []time.Duration{0, time.Hour} {
+		paid.huge = took
+		all := Unasked[byte](6 * HugePage)[:6*HugePage]
+		want := make([]byte, len(all))
+		for i := range all[:HugePage+1] {
+			all[i], want[i] = byte(i%251), byte(i%251)
+		}
+		Huge(all)
+		if !bytes.Equal(all[:HugePage+1], want[:HugePage+1]) {
+			t.Error("what was there has changed")
+		}
+		clear(all)
 	}
 }
 
