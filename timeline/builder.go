@@ -201,6 +201,7 @@ type Builder struct {
 
 	queue *queue // pokes that are not added yet; what follows is of those that are
 	sites []site // by their first poke
+	words []line // of each site, not in the log yet
 	edits []edit
 	arena []byte
 

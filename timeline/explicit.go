@@ -63,7 +63,7 @@ func (b *Builder) withWindows() *Builder {
 	}
 	c := *b
 	c.queue = newQueue()
-	c.sites = slices.Clone(b.sites)
+	c.sites, c.words = slices.Clone(b.sites), slices.Clone(b.words)
 	c.edits = slices.Clone(b.edits)
 	c.arena = slices.Clip(b.arena)
 	c.cpus, c.began = slices.Clip(b.cpus), slices.Clip(b.began)

@@ -27,12 +27,12 @@ import (
 //
 //	│ order << 32 | farAway │ time │ edit │
 //
-// Where the words are. The newest ones are in the site, which is two cache lines: one for
-// what the next poke is compared with, one for the words. When that line is full, it is
-// appended to a log, which has the lines of all sites:
+// Where the words are. A site has a cache line for what the next poke is compared with, and one
+// for its newest words. They are not side by side, as a pass needs the first one only. When the
+// line of words is full, it is appended to a log, which has the lines of all sites:
 //
-//	site 0    │ addr newest ... │ w w w           │
-//	site 1    │ addr newest ... │ w w w w w w     │
+//	sites     │ addr newest ... │ addr newest ... │ ...
+//	words     │ w w w           │ w w w w w w     │ ...
 //	log       │ wwwwwwww │ wwwwwwww │ wwwwwwww │ wwwwwwww │ ...
 //	owners    │ 0        │ 1        │ 1        │ 0        │ ...
 //
@@ -285,7 +285,7 @@ func nearWord(step uint64, order uint32, name uint8) uint64 {
 
 // word appends a word to s, the i-th site.
 func (b *Builder) word(s *site, i uint32, w uint64) {
-	s.words[s.used] = w
+	b.words[i][s.used] = w
 	if s.used++; s.used == lineWords {
 		b.full(s, i)
 	}
@@ -295,7 +295,7 @@ func (b *Builder) word(s *site, i uint32, w uint64) {
 //
 //go:noinline
 func (b *Builder) full(s *site, i uint32) {
-	b.log.add(&s.words, i)
+	b.log.add(&b.words[i], i)
 	s.used = 0
 }
 
@@ -386,7 +386,7 @@ func (r *reader) pokes(b *Builder, x *siteIndex, i uint32, to []poke) []poke {
 		}
 		most := len(words) - farWords // that a poke may begin at
 		if all = len(lines) == 0; all {
-			words = append(words, s.words[:s.used]...)
+			words = append(words, b.words[i][:s.used]...)
 			most = len(words) - 1
 		}
 		k := 0
@@ -438,7 +438,7 @@ func mergeByOrder(list []poke, n int, scratch []poke) []poke {
 // secondTime returns the time of the second poke of a site that has several, in the order of arrival.
 func (x *siteIndex) secondTime(b *Builder, i uint32) uint64 {
 	s := &b.sites[i]
-	words, used := s.words[:], int(s.used)
+	words, used := b.words[i][:], int(s.used)
 	if x.first[i] < x.first[i+1] {
 		words, used = b.log.at(x.lines[x.first[i]])[:], lineWords
 	}
@@ -465,7 +465,7 @@ func (x *siteIndex) secondTime(b *Builder, i uint32) uint64 {
 
 // firstPoke returns the first poke of a site.
 func (x *lineIndex) firstPoke(b *Builder, i uint32) poke {
-	words := b.sites[i].words[:]
+	words := b.words[i][:]
 	if x.first[i] < x.first[i+1] {
 		words = b.log.at(x.lines[x.first[i]])[:]
 	}

@@ -121,7 +121,7 @@ type assembly struct {
 
 	after  [][]slabGroup // if the log is given up: the slabs that are not needed after each shard
 	passed passDropper   // the same, of passes
-	spare  [][]byte      // huge pages of slabs that were given up
+	spare  [][]byte      // huge pages of slabs and of passes that were given up
 	leaves backing       // of the image
 	nodes  backing
 
@@ -460,7 +460,7 @@ func (a *assembly) giveUp(k int) {
 	}
 	a.lock.Lock()
 	defer a.lock.Unlock()
-	a.passed.after(k, &a.passes)
+	a.spare = a.passed.after(k, &a.passes, a.spare)
 	for _, g := range a.after[k] {
 		first := a.log.slabs[g.first]
 		if slabs := a.log.slabs[g.first:g.end]; len(slabs) == hugeSlabs {
@@ -483,15 +483,15 @@ func (d *build) unloadCopy() {
 	}
 }
 
-// A backing is how far a table of the image has got memory: new pages, or huge pages of the log, which need
-// not be cleared.
+// A backing is how far a table of the image has got memory: new pages, or huge pages that were given up,
+// which need not be cleared.
 type backing struct {
 	table *byte
 	upTo  int // in bytes
 }
 
-// provide gives a table memory for its elements up to the n-th: huge pages of the log, as long as there are
-// any. The table begins at a huge page, and nobody uses what is behind its length yet.
+// provide gives a table memory for its elements up to the n-th: huge pages that were given up, as long as
+// there are any. The table begins at a huge page, and nobody uses what is behind its length yet.
 func provide[T any](a *assembly, b *backing, table []T, n int) {
 	all := raw(table[:cap(table)])
 	if unsafe.SliceData(all) != b.table {
@@ -507,7 +507,7 @@ func provide[T any](a *assembly, b *backing, table []T, n int) {
 	}
 }
 
-// sparePage returns a huge page of the log that was given up, nil if there is none.
+// sparePage returns a huge page that was given up, nil if there is none.
 func (a *assembly) sparePage() (page []byte) {
 	a.lock.Lock()
 	defer a.lock.Unlock()

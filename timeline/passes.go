@@ -23,6 +23,15 @@ import (
 //
 // So the words of a site are in all passes that have it, in the order of arrival, and each of them is
 // found without a search. All other pokes are in the log (pack.go), from which a pass takes none.
+//
+// A pass ends where its region does, which is so many sites, and another one goes on. The words of each
+// region are in memory of their own. Histories are derived about in the order of sites, so that memory is
+// given up region by region, and the tables of the image, which grow meanwhile, get it:
+//
+//	sites     0 ...         │ 8192 ...      │ 16384 ...
+//	passes    │ w w w w w w │ w w w w w w w │ w w w w  │
+//	          │ w w w w w w │ w w w w w w w │ w w w w  │
+//	given up  ├─────────────┤
 
 // A pass is pokes that arrived one right after the other, each of the site behind that of the one
 // before it, and each an edit that its site has.
@@ -41,70 +50,81 @@ const passTimeBits = 32 - nameBits
 
 // A passLog is the passes, in the order of arrival.
 type passLog struct {
-	passes []pass
-	room   []uint32 // behind the words of the last pass
-	grown  int      // for how many words there was room ever
+	passes  []pass
+	regions []passRegion
 }
 
-// leastRoom and mostRoom are for how many words a passLog gets room at once.
+// A passRegion is the memory for the words of passes of regionSites sites.
+type passRegion struct {
+	pieces [][]uint32
+	room   []uint32 // what is left of the last piece, behind the words of the last pass of the region
+	grown  int      // how many words all pieces have
+}
+
+// regionSites is how many sites are a region. There are about seven if a tracer knows 50,000 functions, and
+// each can leave most of a huge page unused.
+const regionSites = 1 << 13
+
+// leastRoom and mostRoom are for how many words a region gets room at once.
 const (
-	leastRoom = 1 << 11
+	leastRoom = 1 << 9
 	hugeRoom  = memory.HugePage / 4
-	mostRoom  = 2 * hugeRoom
+	mostRoom  = hugeRoom
 )
 
-// continues reports whether the last pass has the newest poke, the one before order, and room for more. So
-// the next poke belongs to it, if it is of the next site.
-func (l *passLog) continues(order uint32) bool {
-	if len(l.passes) == 0 || len(l.room) == 0 {
+// goesOn reports whether the last pass has the newest poke, the one before order. So the next poke belongs to
+// it, or to one that follows it, if it is of the next site.
+func (l *passLog) goesOn(order uint32) bool {
+	if len(l.passes) == 0 {
 		return false
 	}
 	p := &l.passes[len(l.passes)-1]
 	return p.order+uint32(len(p.words)) == order
 }
 
-// begin begins a pass of least pokes or more.
+// begin begins a pass of least pokes or more, as far as the region of the site has so many sites.
 func (l *passLog) begin(site, order uint32, t uint64, least int) {
-	if len(l.room) < least {
-		n := min(max(l.grown, leastRoom), mostRoom)
-		if n >= hugeRoom/4 {
-			n = (n + hugeRoom - 1) / hugeRoom * hugeRoom
-		}
-		l.room = memory.Uncleared[uint32](n)[:n]
-		l.grown += n
+	for len(l.regions) <= int(site/regionSites) {
+		l.regions = append(l.regions, passRegion{})
 	}
-	l.passes = append(l.passes, pass{site, order, t, l.room[:0]})
+	r := &l.regions[site/regionSites]
+	if len(r.room) < min(least, int(regionSites-site%regionSites)) {
+		n := min(max(r.grown, leastRoom), mostRoom)
+		if n >= hugeRoom/4 {
+			n = hugeRoom
+		}
+		r.room = memory.Uncleared[uint32](n)[:n]
+		r.pieces = append(r.pieces, r.room)
+		r.grown += n
+	}
+	l.passes = append(l.passes, pass{site, order, t, r.room[:0]})
 }
 
 // clone returns a log with the same passes. Pokes that are added to one of the two are not added to
 // the other.
-func (l *passLog) clone() passLog {
-	return passLog{passes: slices.Clone(l.passes), grown: l.grown}
-}
+func (l *passLog) clone() passLog { return passLog{passes: slices.Clone(l.passes)} }
 
 // addPass adds the first pokes, as long as they continue the last pass, or make a new one. It returns
 // how many it has added.
 func (b *Builder) addPass(pokes []ShortPoke, t *traits) (n int) {
-	l := &b.passes
-	if !l.continues(b.added) {
+	l, site := &b.passes, b.last+1
+	switch {
+	case !l.goesOn(b.added):
 		if !b.isPass(pokes, t) {
 			return 0
 		}
-		l.begin(b.last+1, b.added, pokes[0].Time, b.limits.pass)
+		l.begin(site, b.added, pokes[0].Time, b.limits.pass)
+	case !l.hasRoom(site):
+		l.begin(site, b.added, pokes[0].Time, 1)
+		defer l.dropEmpty()
 	}
-	p := &l.passes[len(l.passes)-1]
-	sites := b.sites[min(int(b.last)+1, len(b.sites)):]
-	most := min(len(pokes), len(sites), len(l.room), int(b.limits.pokes-b.added))
-	pokes, sites, words := pokes[:most], sites[:most], l.room[:most]
-	from, size, order, touched := p.time, t.olen, b.added, uint64(0)
+	p, r := &l.passes[len(l.passes)-1], &l.regions[site/regionSites]
+	sites := b.sites[min(int(site), len(b.sites)):min(int(site|(regionSites-1))+1, len(b.sites))]
+	most := min(len(pokes), len(sites), len(r.room), int(b.limits.pokes-b.added))
+	pokes, sites, words := pokes[:most], sites[:most], r.room[:most]
+	from, size, order := p.time, t.olen, b.added
 	for ; n < len(pokes); n++ {
 		x, s := &pokes[n], &sites[n]
-		if n%lookAhead == 0 {
-			next := sites[n:min(n+lookAhead, most)]
-			for k := range next { // loads that do not wait for each other
-				touched += next[k].newest
-			}
-		}
 		step := x.Time - from
 		if step >= 1<<passTimeBits {
 			break
@@ -126,14 +146,25 @@ func (b *Builder) addPass(pokes []ShortPoke, t *traits) (n int) {
 		s.pokes++
 		s.order, s.inPass = order+uint32(n), true
 	}
-	b.touched += touched
-	p.words, l.room = p.words[:len(p.words)+n], l.room[n:]
+	p.words, r.room = p.words[:len(p.words)+n], r.room[n:]
 	if n > 0 {
 		b.last += uint32(n)
 		b.noteCPU(t.cpu)
 		b.added += uint32(n)
 	}
 	return n
+}
+
+// hasRoom reports whether the last pass has room for a poke of the site, the one behind its last one.
+func (l *passLog) hasRoom(site uint32) bool {
+	return site%regionSites != 0 && int(site/regionSites) < len(l.regions) && len(l.regions[site/regionSites].room) > 0
+}
+
+// dropEmpty drops the last pass if it has no poke: what should have followed another pass did not.
+func (l *passLog) dropEmpty() {
+	if last := len(l.passes) - 1; len(l.passes[last].words) == 0 {
+		l.passes = l.passes[:last]
+	}
 }
 
 // isPass reports whether a pass begins with the first poke.
@@ -237,11 +268,11 @@ func (b *Builder) appendPassed(to []poke, x *passIndex, i uint32, names *[farAwa
 	return to
 }
 
-// A passDropper gives up words of passes that nobody reads any more. The shards are in the order of
-// addresses, and so are the sites of most passes. So those of the first sites can be given up first.
+// A passDropper gives up the words of passes that nobody reads any more. The shards are in the order of
+// addresses, and so are the sites of most passes. So the first regions can be given up first.
 type passDropper struct {
 	next    []uint32 // by shard: the first site that is in a shard behind it
-	dropped uint32   // the words of the sites before this one are given up
+	dropped int      // how many regions are given up
 }
 
 // plan finds out which sites come first.
@@ -259,22 +290,19 @@ func (d *passDropper) plan(shards []shard) {
 // noSite is behind all sites.
 const noSite = ^uint32(0)
 
-// leastDropped is of how many sites the words are given up at once, or more: 64 KiB of each pass. The
-// system does so in small pages, and has the rest of a huge page at hand for when memory is short.
-const leastDropped = 1 << 14
-
-// after gives up the words that are not needed after a shard.
-func (d *passDropper) after(shard int, l *passLog) {
-	next := d.next[shard]
-	if next < d.dropped+leastDropped || next == noSite {
-		return
-	}
-	for i := range l.passes {
-		p := &l.passes[i]
-		lo, hi := max(d.dropped, p.site), min(next, p.site+uint32(len(p.words)))
-		if lo < hi {
-			memory.Discard(raw(p.words[lo-p.site : hi-p.site]))
+// after gives up the regions that are not needed after a shard. It returns spare with their huge pages, which
+// nobody needs any more.
+func (d *passDropper) after(shard int, l *passLog, spare [][]byte) [][]byte {
+	for ; d.dropped < len(l.regions) && d.next[shard] >= uint32(d.dropped+1)*regionSites; d.dropped++ {
+		r := &l.regions[d.dropped]
+		for _, piece := range r.pieces {
+			if words := raw(piece); len(words) == memory.HugePage {
+				spare = append(spare, words)
+			} else {
+				memory.Discard(words)
+			}
 		}
+		*r = passRegion{}
 	}
-	d.dropped = next
+	return spare
 }

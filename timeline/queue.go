@@ -247,7 +247,7 @@ func (b *Builder) lookUp(pokes []ShortPoke) {
 		for _, k := range b.found[:len(pokes)] {
 			if k != 0 {
 				s := &b.sites[k-1]
-				touched += s.addr + s.words[0]
+				touched += s.addr + b.words[k-1][0]
 			}
 			if k == last+1 {
 				hits++
@@ -273,7 +273,7 @@ func (b *Builder) lookUp(pokes []ShortPoke) {
 			}
 			if b.found[i] = 0; ok {
 				b.found[i], last = k+1, k+1
-				touched += b.sites[k].words[0]
+				touched += b.words[k][0]
 			}
 		}
 	}

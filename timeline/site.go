@@ -9,7 +9,7 @@ import (
 	"github.com/textreplay/textreplay/internal/memory"
 )
 
-// A site is an address that pokes change. See pack.go for its two cache lines.
+// A site is an address that pokes change. It is a cache line, and its words another one, see pack.go.
 type site struct {
 	addr   uint64
 	newest uint64 // time of the poke added last
@@ -32,8 +32,6 @@ type site struct {
 	names     [2]uint8 // of the expected edit and of the newest one
 	edits     uint8    // how many, at most farAway
 	inPass    bool     // the newest poke is in a pass, and not in the log
-
-	words line // not in the log yet
 }
 
 // An edit is a pair of old and new bytes of a site. A site that flips a million times
@@ -292,6 +290,7 @@ func (b *Builder) site(addr uint64) (i uint32, ok bool) {
 		return 0, false
 	}
 	b.sites = append(doubled(b.sites), site{addr: addr, shortest: 0xffff})
+	b.words = append(doubled(b.words), line{})
 	b.siteAt.insert(b.sites)
 	return uint32(len(b.sites) - 1), true
 }
