@@ -37,40 +37,46 @@ func (r RangeAnswers) Len() int { return int(r.f.count) }
 // 0 on, the last one until [MaxTime]. It takes less time than Span.
 func (r RangeAnswers) Version(k int) (v Validity, state int) {
 	t, h := &r.im.tables, &r.f.versions
-	i, j := h.leaf+uint32(k)/leafSize, uint32(k)%leafSize
-	l := &t.leaves[i]
-	v = Validity{Until: MaxTime}
-	if k > 0 {
-		v.Since = l.since[j]
-	}
-	switch {
-	case j+1 < leafSize:
-		v.Until = l.since[j+1]
-	case uint32(k)+1 < h.count:
-		v.Until = t.leaves[i+1].since[0]
+	var code stateCode
+	if v.Since, v.Until, code = t.stored(h, uint32(k)); k == 0 {
+		v.Since = 0
 	}
 	states := t.states[h.states].states
 	if states == uint8(ownState) {
 		return v, k
 	}
-	return v, min(int(l.code[j]), int(states)-1)
+	return v, min(int(code), int(states)-1)
 }
 
 // Line returns version k, which is not the first, and those after it, as far as they are stored together:
-// from when each holds, and until when the last one does. states are the numbers of their states, as
-// those of Version; nil if no two versions of the range have the same. It takes less time than Version for
-// each.
-func (r RangeAnswers) Line(k int) (since []uint64, until uint64, states []uint8) {
+// from when each holds, and until when the last one does. since is appended to room[:0]. states are the
+// numbers of their states, as those of Version; nil if no two versions of the range have the same. It takes
+// less time than Version for each.
+func (r RangeAnswers) Line(k int, room []uint64) (since []uint64, until uint64, states []uint8) {
 	t, h := &r.im.tables, &r.f.versions
-	i, j := h.leaf+uint32(k)/leafSize, uint32(k)%leafSize
+	i, j := h.place(uint32(k))
 	l := &t.leaves[i]
-	n := min(h.count-uint32(k), leafSize-j)
-	since, until = l.since[j:][:n], MaxTime
+	n := min(h.count-uint32(k), h.perLeaf()-j)
+	since, until = room[:0], MaxTime
 	if uint32(k)+n < h.count {
-		until = t.leaves[i+1].since[0]
+		until = t.leaves[i+1].since[0] // of a dense leaf, since is in the same place
+	}
+	codes := l.code[:]
+	if h.areDense() {
+		d := l.dense()
+		codes = d.code[:]
+		for m := j; m < j+n; m++ {
+			if at := d.since; m == 0 {
+				since = append(since, at)
+			} else {
+				since = append(since, at+d.later(m)-1)
+			}
+		}
+	} else {
+		since = append(since, l.since[j:][:n]...)
 	}
 	if t.states[h.states].states != uint8(ownState) {
-		states = l.code[j:][:n]
+		states = codes[j:][:n]
 	}
 	return since, until, states
 }
@@ -79,7 +85,8 @@ func (r RangeAnswers) Line(k int) (since []uint64, until uint64, states []uint8)
 // is false if the version has candidates; then bytes is nil.
 func (r RangeAnswers) Brief(k int) (standing Standing, reason Reason, bytes []byte, plain bool) {
 	t, h := &r.im.tables, &r.f.versions
-	s := min(uint32(t.leaves[h.leaf+uint32(k)/leafSize].code[uint32(k)%leafSize]), uint32(t.states[h.states].states)-1)
+	_, _, code := t.stored(h, uint32(k))
+	s := min(uint32(code), uint32(t.states[h.states].states)-1)
 	if t.states[h.states].states == uint8(ownState) {
 		s = uint32(k)
 	}

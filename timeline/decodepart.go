@@ -103,10 +103,10 @@ func (p *partDecoder) versions(v *versions, size uint32) {
 		return
 	}
 	states := int(p.whole.statesOf(v))
-	p.need(tableLeaves, int(v.leaf), int(leavesFor(v.count)), sizeOf[leaf]())
-	if leavesFor(v.count) > sideBySide {
+	p.need(tableLeaves, int(v.firstLeaf()), int(v.leafCount()), sizeOf[leaf]())
+	if v.leafCount() > sideBySide {
 		nodes := 0
-		sizes, top := levels(v.count)
+		sizes, top := levels(v.leafCount())
 		for _, n := range sizes[:top+1] {
 			nodes += int(n)
 		}

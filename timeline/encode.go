@@ -312,8 +312,8 @@ func (s *state) named() bool {
 }
 
 func (im *Image) goodVersions(v *versions) bool {
-	leaves := uint64(leavesFor(v.count))
-	if v.count == 0 || v.count > math.MaxUint32-leafSize || uint64(v.leaf)+leaves > uint64(len(im.leaves)) || v.states >= uint32(len(im.states)) {
+	leaves := uint64(v.leafCount())
+	if v.count == 0 || v.count > math.MaxUint32-denseSize || uint64(v.firstLeaf())+leaves > uint64(len(im.leaves)) || v.states >= uint32(len(im.states)) {
 		return false
 	}
 	if n := im.statesOf(v); n == 0 || uint64(v.states)+uint64(n) > uint64(len(im.states)) {
@@ -323,7 +323,7 @@ func (im *Image) goodVersions(v *versions) bool {
 		return true
 	}
 	nodes := uint64(v.node)
-	sizes, top := levels(v.count)
+	sizes, top := levels(v.leafCount())
 	for _, n := range sizes[:top+1] {
 		nodes += uint64(n)
 	}

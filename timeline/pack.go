@@ -353,7 +353,7 @@ func (r *reader) empty(list []poke, n int) []poke {
 // pokes appends the pokes of the i-th site to to, in the order of arrival.
 func (r *reader) pokes(b *Builder, x *siteIndex, i uint32, to []poke) []poke {
 	s := &b.sites[i]
-	var names [farAway]uint32 // the edits, by name
+	var names [1 << nameBits]uint32 // the edits, by name
 	for k := s.edit; ; {
 		e := &b.edits[k]
 		if e.name < farAway {

@@ -88,9 +88,9 @@ func (d *build) shards(lives []*Lifetime, padding, written []Range) []shard {
 	return append(out, last)
 }
 
-// expected returns about how many leaves and nodes there will be.
-func (s *shard) expected() (leaves, nodes int) {
-	leaves = s.pokes/leafSize + 2*len(s.sites) + len(s.cuts) + s.lives()/2
+// expected returns about how many leaves and nodes a shard will have.
+func (d *build) expected(s *shard) (leaves, nodes int) {
+	leaves = s.pokes/d.perLeaf() + 2*len(s.sites) + len(s.cuts) + s.lives()/2
 	return leaves, nodesFor(leaves, len(s.sites))
 }
 
@@ -225,7 +225,7 @@ func (w *build) derive(a *assembly, s *shard, r room, t tables) (tables, room) {
 	im.tables = t
 	im.fragments, im.states = im.fragments[:0], im.states[:0]
 	im.conflicts, im.claims, im.arena = im.conflicts[:0], im.claims[:0], a.im.arena
-	leaves, nodes := s.expected()
+	leaves, nodes := w.expected(s)
 	im.leaves, im.nodes = emptied(im.leaves, leaves), emptied(im.nodes, nodes)
 	w.textCrowded = false
 	walk := newFragmenter(w, s, r)
@@ -285,7 +285,7 @@ func (a *assembly) take() (k int, t tables, isNext bool) {
 // lend lets t have the memory of the image that the leaves and nodes of the next shard get, so that they
 // need not be copied. If there are more than expected, they are elsewhere.
 func (a *assembly) lend(t tables, s *shard) tables {
-	leaves, nodes := s.expected()
+	leaves, nodes := a.expected(s)
 	im := a.im
 	leaves, nodes = len(im.leaves)+leaves, len(im.nodes)+nodes
 	if leaves <= cap(im.leaves) && nodes <= cap(im.nodes) {
@@ -368,8 +368,8 @@ func (a *assembly) append(from *tables) {
 		a.growing.RUnlock()
 		a.growing.Lock()
 		to.fragments = grown(to.fragments, len(from.fragments))
-		to.leaves = slices.Grow(to.leaves, len(from.leaves))
-		to.nodes = slices.Grow(to.nodes, len(from.nodes))
+		to.leaves = grown(to.leaves, len(from.leaves))
+		to.nodes = grown(to.nodes, len(from.nodes))
 		to.states = grown(to.states, len(from.states)+int(pad))
 		to.conflicts = grown(to.conflicts, len(from.conflicts))
 		to.claims = grown(to.claims, len(from.claims))

@@ -252,20 +252,19 @@ func (x *passIndex) ofSite(i uint32) []uint32 {
 
 // appendPassed appends the pokes of the i-th site that are in passes, in the order of arrival, up to the
 // capacity of to. names has the edits of the site, by name.
-func (b *Builder) appendPassed(to []poke, x *passIndex, i uint32, names *[farAway]uint32) []poke {
+func (b *Builder) appendPassed(to []poke, x *passIndex, i uint32, names *[1 << nameBits]uint32) []poke {
+	n, all, passes := len(to), to[:cap(to)], b.passes.passes
 	for _, k := range x.ofSite(i) {
-		p := &b.passes.passes[k]
+		p := &passes[k]
 		j := i - p.site
 		if j >= uint32(len(p.words)) {
 			continue
 		}
-		w := p.words[j]
-		n := len(to)
-		to = to[:n+1]
-		q := &to[n]
+		w, q := p.words[j], &all[n]
 		q.time, q.order, q.edit = p.time+uint64(w>>nameBits), p.order+j, names[w&(1<<nameBits-1)]
+		n++
 	}
-	return to
+	return to[:n]
 }
 
 // A passDropper gives up the words of passes that nobody reads any more. The shards are in the order of

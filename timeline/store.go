@@ -27,7 +27,8 @@ import (
 //	states      ... │ n0 │ n │ c │ c1 │ ...              16 bytes each, a cache line
 //
 //  2. Leaves. Seven versions share a cache line: seven times, and seven codes, the
-//     index of each version's state among the four:
+//     index of each version's state among the four. (Where times are near each other,
+//     ten do, see leaf.go.)
 //
 //	leaf 0      │ 0 100 300 310 400 500 600 │ 0 1 2 1 2 1 2 │
 //	leaf 1      │ 700 900 1001 ∞ ∞ ∞ ∞      │ 1 2 3         │
@@ -79,19 +80,11 @@ func (im *tables) cut(to sizes) {
 
 // versions says where the versions of a fragment are stored.
 type versions struct {
-	leaf   uint32 // the first leaf, in tables.leaves
+	leaf   uint32 // the first leaf, in tables.leaves, and denseLeaves if they are dense
 	count  uint32 // how many versions, at least one
 	node   uint32 // the top of the tree, in tables.nodes, if there are more than sideBySide leaves
 	states uint32 // the first state, in tables.states
 }
-
-// A leaf is a cache line of versions, by time.
-type leaf struct {
-	since [leafSize]uint64        // MaxTime behind the last version
-	code  [leafSize + 1]stateCode // the last is not used
-}
-
-const leafSize = 7
 
 // sideBySide is up to how many leaves are searched without a tree: their lines are loaded
 // at the same time, but the line of a tree would be loaded before them.
@@ -141,8 +134,6 @@ type versionAt struct {
 
 var emptyNode = node{MaxTime, MaxTime, MaxTime, MaxTime, MaxTime, MaxTime, MaxTime, MaxTime}
 
-func leavesFor(count uint32) uint32 { return (count + leafSize - 1) / leafSize }
-
 // notAfter returns 1 if a <= t, else 0, without a branch.
 func notAfter(a, t uint64) uint32 {
 	_, after := bits.Sub64(t, a, 0)
@@ -155,6 +146,12 @@ func (im *tables) at(h *versions, t uint64) versionAt { return im.version(h, im.
 // indexAt returns the index among h's versions of the one that holds at t.
 func (im *tables) indexAt(h *versions, t uint64) uint32 {
 	i := uint32(0)
+	if h.areDense() {
+		if h.count > denseSize {
+			i = im.leafAt(h, t)
+		}
+		return min(i*denseSize+im.leaves[h.firstLeaf()+i].dense().at(t), h.count-1)
+	}
 	if h.count > leafSize {
 		i = im.leafAt(h, t)
 	}
@@ -166,27 +163,28 @@ func (im *tables) indexAt(h *versions, t uint64) uint32 {
 
 // leafAt returns which of several leaves of h holds t.
 func (im *tables) leafAt(h *versions, t uint64) uint32 {
-	if n := leavesFor(h.count); n <= sideBySide {
-		l := im.leaves[h.leaf : h.leaf+n]
+	n := h.leafCount()
+	if n <= sideBySide {
+		l := im.leaves[h.firstLeaf():][:n]
 		i := uint32(0)
 		for k := 1; k < len(l); k++ {
-			i += notAfter(l[k].since[0], t)
+			i += notAfter(l[k].since[0], t) // of a dense leaf, since is in the same place
 		}
 		return i
 	}
-	sizes, top := levels(h.count)
+	sizes, top := levels(n)
 	i, first := uint32(0), h.node // i is in the level that begins at first
 	for ; top > 0; top-- {
 		i = min(i*fan+im.nodes[first+i].at(t), sizes[top-1]-1)
 		first += sizes[top]
 	}
-	return min(i*fan+im.nodes[first+i].at(t), leavesFor(h.count)-1)
+	return min(i*fan+im.nodes[first+i].at(t), n-1)
 }
 
-// levels returns how many nodes each level of the tree over count versions has, the last
+// levels returns how many nodes each level of the tree over so many leaves has, the last
 // level first, and the index of the top level.
-func levels(count uint32) (sizes [11]uint32, top int) { // 8^11 is more than 2^32
-	n := (leavesFor(count) + fan - 1) / fan
+func levels(leaves uint32) (sizes [11]uint32, top int) { // 8^11 is more than 2^32
+	n := (leaves + fan - 1) / fan
 	for sizes[0] = n; n > 1; {
 		n = (n + fan - 1) / fan
 		top++
@@ -210,16 +208,10 @@ func (im *tables) version(h *versions, k uint32) versionAt {
 	// This load does not wait for the leaf, nor does that of the state below, which is
 	// usually of the same line.
 	states := im.states[h.states].states
-	i, j := h.leaf+k/leafSize, k%leafSize
-	l := &im.leaves[i]
-	v := versionAt{since: l.since[j], until: MaxTime}
-	switch {
-	case j+1 < leafSize:
-		v.until = l.since[j+1]
-	case k+1 < h.count:
-		v.until = im.leaves[i+1].since[0]
-	}
-	s := min(uint32(l.code[j]), uint32(states)-1)
+	var v versionAt
+	var code stateCode
+	v.since, v.until, code = im.stored(h, k)
+	s := min(uint32(code), uint32(states)-1)
 	if states == uint8(ownState) {
 		s = k
 	}
@@ -242,7 +234,10 @@ func (im *tables) store(list fragmentHistory, edits []edit, size uint32) version
 		node:   uint32(len(im.nodes)),
 		states: uint32(len(im.states)),
 	}
-	w := leafWriter{tables: im, first: h.states}
+	w := leafWriter{tables: im, first: h.states, dense: list.fitDense()}
+	if w.dense {
+		h.leaf |= denseLeaves
+	}
 	w.versions(list.before)
 	w.chain(list.chain, edits)
 	w.versions(list.after)
@@ -265,7 +260,7 @@ func (im *tables) store(list fragmentHistory, edits []edit, size uint32) version
 			}
 		}
 	}
-	if leavesFor(h.count) > sideBySide {
+	if h.leafCount() > sideBySide {
 		im.storeTree(h)
 	}
 	return h
@@ -281,80 +276,9 @@ func (im *tables) ownStates(list []version) {
 // ofChain returns the state that a poke of a chain, which makes the edit e, leaves.
 func ofChain(e *edit) state { return state{content: e.new, standing: Known, source: SourcePoke} }
 
-// A leafWriter writes the leaves of one fragment.
-type leafWriter struct {
-	*tables
-	first uint32 // the first state of the fragment
-	free  int    // how many versions the newest leaf has room for
-	own   bool   // there are more states than codes
-}
-
-// room returns the newest leaf, or a new one, from its first free version on.
-func (w *leafWriter) room() (since []uint64, code []stateCode) {
-	if w.free == 0 {
-		w.leaves = append(w.leaves, leaf{})
-		w.free = leafSize
-	}
-	l := &w.leaves[len(w.leaves)-1]
-	return l.since[leafSize-w.free:], l.code[leafSize-w.free : leafSize]
-}
-
-// versions appends versions.
-func (w *leafWriter) versions(list []version) {
-	var codes [2]stateCode // of the last two
-	for i := 0; i < len(list); {
-		since, code := w.room()
-		n := min(len(list)-i, len(since))
-		for k := range n {
-			if i < 2 || list[i].state != list[i-2].state { // most go back to the one before the last
-				codes[i%2] = w.code(w.first, list[i].state)
-				w.own = w.own || codes[i%2] == ownState
-			}
-			since[k], code[k] = list[i].since, codes[i%2]
-			i++
-		}
-		w.free -= n
-	}
-}
-
-// chain appends a version for each of pokes.
-func (w *leafWriter) chain(pokes []poke, edits []edit) {
-	var now, next struct { // the edits of two pokes, which take turns in most chains
-		edit uint32
-		code stateCode
-	}
-	now.edit, next.edit = noEdit, noEdit
-	for len(pokes) > 0 {
-		since, code := w.room()
-		part := pokes[:min(len(pokes), len(since))]
-		for k := range part {
-			p := &part[k]
-			if now, next = next, now; now.edit != p.edit {
-				now.edit = p.edit
-				now.code = w.code(w.first, ofChain(&edits[p.edit]))
-				w.own = w.own || now.code == ownState
-			}
-			since[k], code[k] = p.time, now.code
-		}
-		w.free -= len(part)
-		pokes = pokes[len(part):]
-	}
-}
-
-// end marks what is left of the last leaf as behind the last version.
-func (w *leafWriter) end() {
-	if w.free == 0 {
-		return
-	}
-	since, _ := w.room()
-	for k := range since {
-		since[k] = MaxTime
-	}
-}
-
-// code returns the index of s among the states from first on. It appends s if it is not
+// codeFor returns the index of s among the states from first on. It appends s if it is not
 // among them.
-func (im *tables) code(first uint32, s state) stateCode {
+func (im *tables) codeFor(first uint32, s state) stateCode {
 	for i := range im.states[first:] {
 		if im.states[first:][i].state == s {
 			return stateCode(i)
@@ -392,7 +316,7 @@ func (s *state) short(size uint32) bool {
 
 // storeTree stores the tree over the leaves of h, which are the newest.
 func (im *tables) storeTree(h versions) {
-	sizes, top := levels(h.count)
+	sizes, top := levels(h.leafCount())
 	for _, n := range sizes[:top+1] {
 		for range n {
 			im.nodes = append(im.nodes, emptyNode)
@@ -400,8 +324,8 @@ func (im *tables) storeTree(h versions) {
 	}
 	// From the last level up.
 	at := uint32(len(im.nodes)) - sizes[0]
-	for i := range im.leaves[h.leaf:] {
-		im.nodes[at:][i/fan][i%fan] = im.leaves[h.leaf:][i].since[0]
+	for i := range im.leaves[h.firstLeaf():] {
+		im.nodes[at:][i/fan][i%fan] = im.leaves[h.firstLeaf():][i].since[0]
 	}
 	for k := 1; k <= top; k++ {
 		below := im.nodes[at:][:sizes[k-1]]

@@ -11,6 +11,15 @@ import (
 // TestStore: whatever the number of versions and of different states, each time
 // has the version that a search through all of them finds.
 func TestStore(t *testing.T) {
+	for _, begin := range []uint64{0, 1} { // those that do not begin at 0 are not dense
+		for _, step := range []uint64{5, 1 << 30, mostLater / 5} {
+			testStore(t, begin, step)
+		}
+	}
+}
+
+// testStore is TestStore for versions from begin on, up to 1 + step long. The first one is longer.
+func testStore(t *testing.T, begin, step uint64) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	const size = 5
 	im := tables{arena: make([]byte, 30_000+size)}
@@ -18,13 +27,15 @@ func TestStore(t *testing.T) {
 		im.arena[i] = byte(rng.Uint32())
 	}
 	for _, tt := range []struct{ versions, states int }{
-		{1, 1}, {2, 2}, {7, 2}, {8, 3}, {9, 9}, {14, 2}, {56, 5}, {57, 2}, {449, 4}, {3600, 200}, {4000, 254}, {4000, 255}, {4000, 256}, {30_000, 3000},
+		{1, 1}, {2, 2}, {7, 2}, {8, 3}, {9, 9}, {10, 2}, {11, 3}, {14, 2}, {20, 2}, {40, 3}, {41, 2}, {56, 5}, {57, 2}, {449, 4}, {3600, 200}, {4000, 254}, {4000, 255}, {4000, 256}, {30_000, 3000},
 	} {
 		list := make([]version, tt.versions)
-		now := rng.Uint64N(3)
+		now := begin
 		for i := range list {
 			list[i] = version{now, state{content: uint32(i % tt.states), standing: Known, source: SourcePoke}}
-			now += 1 + rng.Uint64N(5)
+			if now += 1 + rng.Uint64N(step); i == 0 {
+				now += rng.Uint64N(1 << 50) // as a machine may have run for long before it was recorded
+			}
 		}
 		list[len(list)-1].since += rng.Uint64N(2) * (MaxTime - list[len(list)-1].since) // the end of time is a time too
 		h := im.store(fragmentHistory{before: list}, nil, size)
@@ -46,7 +57,7 @@ func TestStore(t *testing.T) {
 				got := im.at(&h, at)
 				got.states = 0 // only the first says it
 				if got != want {
-					t.Fatalf("%+v: at %d %+v, want %+v", tt, at, got, want)
+					t.Fatalf("%+v in steps of %d: at %d %+v, want %+v", tt, step, at, got, want)
 				}
 			}
 		}

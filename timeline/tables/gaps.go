@@ -334,9 +334,10 @@ func (d *deriver) agreesWith(a *timeline.RangeAnswers, site int) bool {
 		return false
 	}
 	d.round++
+	var room [16]uint64
 	sum, is := uint64(0), int64(-1) // is what the last poke made, in pokes.contents
 	for k < n {
-		since, until, states := a.Line(k)
+		since, until, states := a.Line(k, room[:])
 		for i, t := range since {
 			v, state := timeline.Validity{Since: t, Until: until}, uint8(0)
 			if i+1 < len(since) {
