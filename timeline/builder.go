@@ -28,13 +28,14 @@ type limits struct {
 	consume uint32 // from how many pokes on Finish gives up the log
 	chain   int    // how many pokes a chain has at least, see chain.go
 	pass    int    // how many pokes a pass has at least, see passes.go
+	region  uint32 // how many sites its region has
 	orders  int    // see findOrders; 0: no orders are looked for
 }
 
 // hold reports whether an arena has room for n bytes more.
 func (l *limits) hold(arena []byte, n int) bool { return uint64(len(arena))+uint64(n) <= l.content }
 
-var usualLimits = limits{pokes: 1 << 28, sites: 1 << 22, content: maxContent, spare: spareBytes, shard: shardPokes, consume: manyPokes, chain: leastChain, pass: leastPass, orders: leastOrderStates}
+var usualLimits = limits{pokes: 1 << 28, sites: 1 << 22, content: maxContent, spare: spareBytes, shard: shardPokes, consume: manyPokes, chain: leastChain, pass: leastPass, region: regionSites, orders: leastOrderStates}
 
 // Poke is one PERF_RECORD_TEXT_POKE (include/uapi/linux/perf_event.h): a change of
 // text in place, the birth of out-of-line code (no Old), or its removal (no New).

@@ -30,7 +30,7 @@ const leafSize = 7
 type denseLeaf struct {
 	since uint64 // of version 0; in a fragment's first leaf, whose version 0 is from 0 on, that of version 1
 	low   [denseSize - 1]uint32
-	high  [denseSize - 1]uint8 // behind the last version, low and high are of mostLater
+	high  [denseSize - 1]uint8 // of mostLater behind the last version
 	code  [denseSize]stateCode
 	_     uint8
 }
@@ -49,12 +49,13 @@ func (d *denseLeaf) later(j uint32) uint64 {
 	return uint64(d.low[j-1]) | uint64(d.high[j-1])<<32
 }
 
-// at returns the index of the last version that is not after t, 0 if all are.
+// at returns the index of the last version that is not after t, 0 if all are. In a fragment's last leaf, it may be
+// behind the last version.
 func (d *denseLeaf) at(t uint64) uint32 {
 	if t < d.since {
 		return 0 // in a fragment's first leaf
 	}
-	t = min(t-d.since, mostLater-2) + 1
+	t = t - d.since + 1
 	return notAfter(d.later(1), t) + notAfter(d.later(2), t) + notAfter(d.later(3), t) +
 		notAfter(d.later(4), t) + notAfter(d.later(5), t) + notAfter(d.later(6), t) +
 		notAfter(d.later(7), t) + notAfter(d.later(8), t) + notAfter(d.later(9), t)

@@ -431,7 +431,7 @@ func (a *assembly) planGivingUp(shards []shard) {
 			shardOf[s] = uint32(k)
 		}
 	}
-	a.passed.plan(shards)
+	a.passed.plan(shards, a.limits.region)
 	groups := a.log.groups()
 	last, mean := a.log.needs(groups, shardOf)
 	if mean > len(shards)*3/5 {

@@ -34,7 +34,8 @@ import (
 //	given up  ├─────────────┤
 
 // A pass is pokes that arrived one right after the other, each of the site behind that of the one
-// before it, and each an edit that its site has.
+// before it, and each an edit that its site has. It has none if a pass ended with its region, and nothing
+// went on.
 type pass struct {
 	site  uint32   // of the first poke
 	order uint32   // of its arrival
@@ -54,14 +55,14 @@ type passLog struct {
 	regions []passRegion
 }
 
-// A passRegion is the memory for the words of passes of regionSites sites.
+// A passRegion is the memory for the words of passes of so many sites.
 type passRegion struct {
 	pieces [][]uint32
 	room   []uint32 // what is left of the last piece, behind the words of the last pass of the region
 	grown  int      // how many words all pieces have
 }
 
-// regionSites is how many sites are a region. There are about seven if a tracer knows 50,000 functions, and
+// regionSites is how many sites a region usually has. There are about seven if a tracer knows 50,000 functions, and
 // each can leave most of a huge page unused.
 const regionSites = 1 << 13
 
@@ -82,13 +83,14 @@ func (l *passLog) goesOn(order uint32) bool {
 	return p.order+uint32(len(p.words)) == order
 }
 
-// begin begins a pass of least pokes or more, as far as the region of the site has so many sites.
-func (l *passLog) begin(site, order uint32, t uint64, least int) {
-	for len(l.regions) <= int(site/regionSites) {
+// beginPass begins a pass of least pokes or more, as far as the region of the site has so many sites.
+func (b *Builder) beginPass(site uint32, t uint64, least int) {
+	l, region := &b.passes, b.limits.region
+	for len(l.regions) <= int(site/region) {
 		l.regions = append(l.regions, passRegion{})
 	}
-	r := &l.regions[site/regionSites]
-	if len(r.room) < min(least, int(regionSites-site%regionSites)) {
+	r := &l.regions[site/region]
+	if len(r.room) < min(least, int(region-site%region)) {
 		n := min(max(r.grown, leastRoom), mostRoom)
 		if n >= hugeRoom/4 {
 			n = hugeRoom
@@ -97,7 +99,7 @@ func (l *passLog) begin(site, order uint32, t uint64, least int) {
 		r.pieces = append(r.pieces, r.room)
 		r.grown += n
 	}
-	l.passes = append(l.passes, pass{site, order, t, r.room[:0]})
+	l.passes = append(l.passes, pass{site, b.added, t, r.room[:0]})
 }
 
 // clone returns a log with the same passes. Pokes that are added to one of the two are not added to
@@ -113,13 +115,13 @@ func (b *Builder) addPass(pokes []ShortPoke, t *traits) (n int) {
 		if !b.isPass(pokes, t) {
 			return 0
 		}
-		l.begin(site, b.added, pokes[0].Time, b.limits.pass)
-	case !l.hasRoom(site):
-		l.begin(site, b.added, pokes[0].Time, 1)
-		defer l.dropEmpty()
+		b.beginPass(site, pokes[0].Time, b.limits.pass)
+	case !l.hasRoom(site, b.limits.region):
+		b.beginPass(site, pokes[0].Time, 1)
 	}
-	p, r := &l.passes[len(l.passes)-1], &l.regions[site/regionSites]
-	sites := b.sites[min(int(site), len(b.sites)):min(int(site|(regionSites-1))+1, len(b.sites))]
+	region := site / b.limits.region
+	p, r := &l.passes[len(l.passes)-1], &l.regions[region]
+	sites := b.sites[min(int(site), len(b.sites)):min(int((region+1)*b.limits.region), len(b.sites))]
 	most := min(len(pokes), len(sites), len(r.room), int(b.limits.pokes-b.added))
 	pokes, sites, words := pokes[:most], sites[:most], r.room[:most]
 	from, size, order := p.time, t.olen, b.added
@@ -155,16 +157,11 @@ func (b *Builder) addPass(pokes []ShortPoke, t *traits) (n int) {
 	return n
 }
 
-// hasRoom reports whether the last pass has room for a poke of the site, the one behind its last one.
-func (l *passLog) hasRoom(site uint32) bool {
-	return site%regionSites != 0 && int(site/regionSites) < len(l.regions) && len(l.regions[site/regionSites].room) > 0
-}
-
-// dropEmpty drops the last pass if it has no poke: what should have followed another pass did not.
-func (l *passLog) dropEmpty() {
-	if last := len(l.passes) - 1; len(l.passes[last].words) == 0 {
-		l.passes = l.passes[:last]
-	}
+// hasRoom reports whether the last pass has room for a poke of the site, the one behind its last one. In a clone
+// it has none.
+func (l *passLog) hasRoom(site, region uint32) bool {
+	k := int(site / region)
+	return site%region != 0 && k < len(l.regions) && len(l.regions[k].room) > 0
 }
 
 // isPass reports whether a pass begins with the first poke.
@@ -224,7 +221,7 @@ func (l *passLog) index(sites int) passIndex {
 	each := func(f func(block, pass uint32)) {
 		for k := range l.passes {
 			p := &l.passes[k]
-			for block := p.site / passBlock; block <= (p.site+uint32(len(p.words))-1)/passBlock; block++ {
+			for block := p.site / passBlock; block*passBlock < p.site+uint32(len(p.words)); block++ {
 				f(block, uint32(k))
 			}
 		}
@@ -271,11 +268,13 @@ func (b *Builder) appendPassed(to []poke, x *passIndex, i uint32, names *[1 << n
 // addresses, and so are the sites of most passes. So the first regions can be given up first.
 type passDropper struct {
 	next    []uint32 // by shard: the first site that is in a shard behind it
+	region  uint32   // how many sites a region has
 	dropped int      // how many regions are given up
 }
 
 // plan finds out which sites come first.
-func (d *passDropper) plan(shards []shard) {
+func (d *passDropper) plan(shards []shard, region uint32) {
+	d.region = region
 	d.next = make([]uint32, len(shards))
 	first := noSite
 	for k := len(shards) - 1; k >= 0; k-- {
@@ -292,7 +291,7 @@ const noSite = ^uint32(0)
 // after gives up the regions that are not needed after a shard. It returns spare with their huge pages, which
 // nobody needs any more.
 func (d *passDropper) after(shard int, l *passLog, spare [][]byte) [][]byte {
-	for ; d.dropped < len(l.regions) && d.next[shard] >= uint32(d.dropped+1)*regionSites; d.dropped++ {
+	for ; d.dropped < len(l.regions) && d.next[shard] >= uint32(d.dropped+1)*d.region; d.dropped++ {
 		r := &l.regions[d.dropped]
 		for _, piece := range r.pieces {
 			if words := raw(piece); len(words) == memory.HugePage {

@@ -273,7 +273,7 @@ func TestFacts(t *testing.T) {
 	want.ClocksMayDiffer()
 	want.SilentPokes(true)
 	want.CallThunks(true)
-	want.limits = limits{pokes: 10, sites: 11, content: 1000, spare: 12, shard: shardPokes, consume: manyPokes, chain: leastChain, pass: leastPass, orders: 9}
+	want.limits = limits{pokes: 10, sites: 11, content: 1000, spare: 12, shard: shardPokes, consume: manyPokes, chain: leastChain, pass: leastPass, region: regionSites, orders: 9}
 	want.Only([]Range{{0x1000, 0x2000}, {0x9000, 0xa000}})
 	want.SetSnapshot(Snapshot{From: 100, To: 200, Segments: []Segment{{0x1000, unhex("9090eb02")}, {0x3000, unhex("5555")}}})
 	want.AddSnapshot(Snapshot{From: 300, To: MaxTime, Segments: []Segment{{0x1000, unhex("9090")}}})
