@@ -212,8 +212,8 @@ func (d *build) image() *Image {
 
 	// Room for about as many as there will be: these tables are most of the memory.
 	d.im.fragments = make([]fragment, 0, 2*len(d.sites)+1<<10) // each place, what is between two, and some code that comes and goes
-	d.im.leaves = roomFor[leaf](d, int(d.added)/d.perLeaf()+2*len(d.sites)+64)
-	if leaves := int(d.added) / d.perLeaf(); leaves > len(d.sites)*sideBySide {
+	d.im.leaves = roomFor[leaf](d, int(d.added)/d.likelyPerLeaf()+2*len(d.sites)+64)
+	if leaves := int(d.added) / d.likelyPerLeaf(); leaves > len(d.sites)*sideBySide {
 		d.im.nodes = roomFor[node](d, nodesFor(leaves, len(d.sites)))
 	}
 	d.im.states = make([]storedState, 0, (2*len(d.sites)+16)*stateLine)

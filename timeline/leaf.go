@@ -20,6 +20,7 @@ import "unsafe"
 //
 // All leaves of a fragment are of the same form, so that it is known in which one its k-th version is.
 
+// A leaf is a cache line of versions, by time.
 type leaf struct {
 	since [leafSize]uint64        // MaxTime behind the last version
 	code  [leafSize + 1]stateCode // the last is not used
@@ -27,6 +28,7 @@ type leaf struct {
 
 const leafSize = 7
 
+// A denseLeaf is a leaf of the other form.
 type denseLeaf struct {
 	since uint64 // of version 0; in a fragment's first leaf, whose version 0 is from 0 on, that of version 1
 	low   [denseSize - 1]uint32
@@ -121,9 +123,9 @@ func (im *tables) stored(h *versions, k uint32) (since, until uint64, code state
 	return since, until, code
 }
 
-// perLeaf returns about how many versions a leaf will have where there are many. All times of a short
+// likelyPerLeaf returns how many versions a leaf is going to have where there are many: all times of a short
 // recording fit into dense leaves.
-func (b *Builder) perLeaf() int {
+func (b *Builder) likelyPerLeaf() int {
 	if b.horizon-b.first < mostLater {
 		return denseSize
 	}

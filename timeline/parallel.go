@@ -90,7 +90,7 @@ func (d *build) shards(lives []*Lifetime, padding, written []Range) []shard {
 
 // expected returns about how many leaves and nodes a shard will have.
 func (d *build) expected(s *shard) (leaves, nodes int) {
-	leaves = s.pokes/d.perLeaf() + 2*len(s.sites) + len(s.cuts) + s.lives()/2
+	leaves = s.pokes/d.likelyPerLeaf() + 2*len(s.sites) + len(s.cuts) + s.lives()/2
 	return leaves, nodesFor(leaves, len(s.sites))
 }
 
