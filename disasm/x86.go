@@ -120,7 +120,12 @@ func (x86) next(code []byte, addr uint64, sym Symbolizer) (Inst, bool) {
 			return Inst{}, false
 		}
 	}
-	text := x86Text{raw: &raw, dec: &dec, name: name, addr: addr, sym: sym}
+	n := 0
+	for n < len(dec.Args) && dec.Args[n] != nil {
+		n++
+	}
+	// The operands are set here: what a method stores in its receiver is on the heap.
+	text := x86Text{raw: &raw, dec: &dec, name: name, addr: addr, sym: sym, args: dec.Args[:n]}
 	return text.inst(), true
 }
 

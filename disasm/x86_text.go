@@ -45,14 +45,11 @@ func (f *x86Text) inst() Inst {
 		inst.Text = x86asm.GNUSyntax(*f.dec, f.addr, nil)
 		return inst
 	}
-	n := 0
-	for n < len(f.dec.Args) && f.dec.Args[n] != nil {
-		if _, ok := f.dec.Args[n].(x86asm.Mem); ok {
+	for _, a := range f.args {
+		if _, ok := a.(x86asm.Mem); ok {
 			f.hasMem = true
 		}
-		n++
 	}
-	f.args = f.dec.Args[:n]
 	if f.hasMem {
 		f.mem, _ = f.raw.mem()
 	}

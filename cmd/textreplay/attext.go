@@ -5,6 +5,8 @@ package main
 
 import (
 	"bytes"
+	"encoding/binary"
+	"encoding/hex"
 	"fmt"
 	"slices"
 	"strings"
@@ -204,19 +206,25 @@ func (v *version) changedAt(t uint64, r *row) bool {
 // labelOf is label with the name of the first view that has one.
 func labelOf(addr uint64, views ...timeline.View) string {
 	for _, v := range views {
-		if placeOf(v, addr).name != "" {
-			return label(v, addr)
+		if p := placeOf(v, addr); p.name != "" {
+			return labelNamed(addr, p.String())
 		}
 	}
 	return label(views[0], addr)
 }
 
 // label is an address with its name: "ffffffff81000000 <_stext>:".
-func label(v timeline.View, addr uint64) string {
-	if name := placeOf(v, addr).String(); name != "" {
-		return fmt.Sprintf("%016x <%s>:", addr, name)
+func label(v timeline.View, addr uint64) string { return labelNamed(addr, placeOf(v, addr).String()) }
+
+// labelNamed is the label of an address with this name, or without one if it is empty.
+func labelNamed(addr uint64, name string) string {
+	var word [8]byte
+	binary.BigEndian.PutUint64(word[:], addr)
+	b := hex.AppendEncode(make([]byte, 0, 2*len(word)+len(" <>:")+len(name)), word[:])
+	if name != "" {
+		b = append(append(append(b, " <"...), name...), '>')
 	}
-	return fmt.Sprintf("%016x:", addr)
+	return string(append(b, ':'))
 }
 
 // writeStanding ends a line with a standing and its reason.
@@ -377,22 +385,34 @@ func (a *app) writeSites(c *coder, after timeline.View, sites []timeline.Range) 
 // transition describes how [addr, addr+n) differs between two views: by the
 // instructions, or by the standing if these are equal.
 func (c *coder) transition(before, after timeline.View, addr, n uint64) string {
-	old, new := make([]byte, n), make([]byte, n)
-	was, is := before.Read(addr, old), after.Read(addr, new)
-	if was.Given == len(old) && is.Given == len(new) && bytes.Equal(old, new) {
+	old, was := readWith(before, addr, n, maxInsn-1)
+	new, is := readWith(after, addr, n, maxInsn-1)
+	if was.Given >= int(n) && is.Given >= int(n) && bytes.Equal(old[:n], new[:n]) {
 		return fmt.Sprintf("%s  ->  %s", standingText(was), standingText(is))
 	}
-	side := func(v timeline.View, b timeline.Block) string {
+	side := func(v timeline.View, code []byte, b timeline.Block) string {
 		if b.Given < int(n) {
 			return standingText(b)
 		}
-		text := instsText(c.instsAt(v, addr, n, nil), int(n))
+		text := instsText(c.instsIn(code, v, addr, n), int(n))
 		if b.Standing != timeline.Known {
 			text += " (" + b.Standing.String() + ")"
 		}
 		return text
 	}
-	return side(before, was) + "  ->  " + side(after, is)
+	return side(before, old, was) + "  ->  " + side(after, new, is)
+}
+
+// readWith returns the bytes of [addr, addr+n) and up to more of those behind them, as far as the image has them,
+// and the answer for [addr, addr+n). Given may be larger.
+func readWith(v timeline.View, addr, n uint64, more int) ([]byte, timeline.Block) {
+	code := make([]byte, int(n)+more)
+	b := v.Read(addr, code)
+	code = code[:b.Given]
+	if b.Standing != timeline.Known || b.Given < int(n) {
+		b = v.Read(addr, make([]byte, n)) // what is behind these bytes may be known less
+	}
+	return code, b
 }
 
 func standingText(b timeline.Block) string {
@@ -413,7 +433,7 @@ const (
 // only the first few of many. n is how many bytes are meant; the last
 // instruction may have more.
 func instsText(insts []disasm.Inst, n int) string {
-	var b strings.Builder
+	b := make([]byte, 0, 128) // on the stack
 	for i := range insts {
 		switch {
 		case i == 1 && insts[0].Text == "int3":
@@ -422,20 +442,16 @@ func instsText(insts []disasm.Inst, n int) string {
 			for _, in := range insts[1:] {
 				rest = append(rest, in.Bytes...)
 			}
-			b.WriteString("; then ")
-			b.WriteString(spaced(rest[:min(len(rest), n-1)]))
-			return b.String()
+			return string(appendSpaced(append(b, "; then "...), rest[:min(len(rest), n-1)]))
 		case i == mostShown:
-			b.WriteString("; ...")
-			return b.String()
+			return string(append(b, "; ..."...))
 		case i > 0:
-			b.WriteString("; ")
+			b = append(b, "; "...)
 		}
-		b.WriteString(spaced(insts[i].Bytes))
+		b = appendSpaced(b, insts[i].Bytes)
 		if insts[i].Text != "" {
-			b.WriteString("  ")
-			b.WriteString(insts[i].Text)
+			b = append(append(b, "  "...), insts[i].Text...)
 		}
 	}
-	return b.String()
+	return string(b)
 }

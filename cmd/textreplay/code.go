@@ -151,9 +151,18 @@ func (c *coder) instsAt(v timeline.View, addr, n uint64, over []byte) []disasm.I
 	if uint64(given) < n {
 		return nil
 	}
-	var insts []disasm.Inst
+	return c.instsIn(buf[:given], v, addr, n)
+}
+
+// instsIn decodes the instructions in [addr, addr+n) of code, which is at addr at v's time, n bytes or more. The
+// last one is whole if code has its bytes.
+func (c *coder) instsIn(code []byte, v timeline.View, addr, n uint64) []disasm.Inst {
+	if c.dis == nil {
+		return c.decode(nil, code[:n], v, addr)
+	}
+	insts := make([]disasm.Inst, 0, 1) // nearly always one
 	for at := uint64(0); at < n; {
-		in := c.next(buf[at:given], v, addr+at)
+		in := c.next(code[at:], v, addr+at)
 		insts = append(insts, in)
 		at += uint64(len(in.Bytes))
 	}
@@ -276,16 +285,18 @@ func (p place) String() string {
 }
 
 // spaced prints bytes as objdump does: "0f 1f 00".
-func spaced(b []byte) string {
+func spaced(b []byte) string { return string(appendSpaced(make([]byte, 0, 64), b)) }
+
+// appendSpaced appends what spaced returns.
+func appendSpaced(out, b []byte) []byte {
 	const digits = "0123456789abcdef"
-	out := make([]byte, 0, 3*len(b))
 	for i, x := range b {
 		if i > 0 {
 			out = append(out, ' ')
 		}
 		out = append(out, digits[x>>4], digits[x&15])
 	}
-	return string(out)
+	return out
 }
 
 // span prints the time between two times in a readable unit.

@@ -234,6 +234,9 @@ func (d *diff) compare(s, o *timeline.Span) {
 		d.found[n-1].bytes += x.bytes
 		return
 	}
+	if len(d.found) == cap(d.found) { // append's steps are smaller, and there may be as many as places
+		d.found = slices.Grow(d.found, max(64, len(d.found)))
+	}
 	d.found = append(d.found, x)
 }
 

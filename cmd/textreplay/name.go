@@ -51,7 +51,7 @@ func (c *coder) heading(v timeline.View, addr uint64) string {
 // label returns an address with its nameOf.
 func (c *coder) label(v timeline.View, addr uint64) string {
 	if name := c.nameOf(v, addr); name != "" {
-		return fmt.Sprintf("%016x <%s>:", addr, name)
+		return labelNamed(addr, name)
 	}
 	return label(v, addr)
 }
