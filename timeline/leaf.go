@@ -43,6 +43,9 @@ const (
 	mostLater = 1<<40 - 1
 )
 
+// Both forms are equally large.
+var _ [unsafe.Sizeof(leaf{})]byte = [unsafe.Sizeof(denseLeaf{})]byte{}
+
 // dense returns the dense leaf that is stored in l.
 func (l *leaf) dense() *denseLeaf { return (*denseLeaf)(unsafe.Pointer(l)) }
 
