@@ -66,11 +66,7 @@ func (r RangeAnswers) Line(k int, room []uint64) (since []uint64, until uint64, 
 		d := l.dense()
 		codes = d.code[:]
 		for m := j; m < j+n; m++ {
-			if at := d.since; m == 0 {
-				since = append(since, at)
-			} else {
-				since = append(since, at+d.later(m)-1)
-			}
+			since = append(since, d.time(m))
 		}
 	} else {
 		since = append(since, l.since[j:][:n]...)

@@ -54,6 +54,14 @@ func (d *denseLeaf) later(j uint32) uint64 {
 	return uint64(d.low[j-1]) | uint64(d.high[j-1])<<32
 }
 
+// time returns from when version j holds. In a fragment's first leaf, version 0 has the time of version 1.
+func (d *denseLeaf) time(j uint32) uint64 {
+	if j == 0 {
+		return d.since
+	}
+	return d.since + d.later(j) - 1
+}
+
 // at returns the index of the last version that is not after t, 0 if all are. In a fragment's last leaf, it may be
 // behind the last version.
 func (d *denseLeaf) at(t uint64) uint32 {
@@ -102,14 +110,12 @@ func (im *tables) stored(h *versions, k uint32) (since, until uint64, code state
 	l, per := &im.leaves[i], uint32(leafSize)
 	if h.areDense() {
 		d := l.dense()
-		per, code, since, until = denseSize, d.code[j], d.since, d.since
-		if j > 0 {
-			since += d.later(j) - 1
-		} else if k == 0 {
-			since = 0
+		per, code = denseSize, d.code[j]
+		if k > 0 {
+			since = d.time(j)
 		}
 		if j+1 < denseSize {
-			until += d.later(j+1) - 1
+			until = d.time(j + 1)
 		}
 	} else {
 		since, code = l.since[j], l.code[j]

@@ -34,8 +34,8 @@ import (
 //	given up  ├─────────────┤
 
 // A pass is pokes that arrived one right after the other, each of the site behind that of the one
-// before it, and each an edit that its site has. It has none if a pass ended with its region, and nothing
-// went on.
+// before it, and each an edit that its site has. It has none if a pass ended with its region, and the
+// next poke was another one.
 type pass struct {
 	site  uint32   // of the first poke
 	order uint32   // of its arrival
@@ -117,6 +117,9 @@ func (b *Builder) addPass(pokes []ShortPoke, t *traits) (n int) {
 		}
 		b.beginPass(site, pokes[0].Time, b.limits.pass)
 	case !l.hasRoom(site, b.limits.region):
+		if int(site) >= len(b.sites) || b.sites[site].addr != pokes[0].Addr {
+			return 0 // nor will it be a pass for each poke that has no place
+		}
 		b.beginPass(site, pokes[0].Time, 1)
 	}
 	region := site / b.limits.region

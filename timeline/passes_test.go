@@ -123,6 +123,34 @@ func TestPasses(t *testing.T) {
 	}
 }
 
+// TestPassOfNoPlace: pokes that get no place, because there are too many, make no passes behind the last region.
+func TestPassOfNoPlace(t *testing.T) {
+	const sites, lo = 200, 0x1_0000
+	b := NewBuilder()
+	b.limits.pass, b.limits.region, b.limits.sites = 2, sites, sites
+	b.Extent(0, 1<<30)
+	b.Text(lo, lo+1<<16)
+	now := uint64(1_000)
+	poke := func(k int, old, new byte) {
+		now++
+		b.Poke(&Poke{Addr: lo + uint64(k)*16, Time: now, Old: []byte{old, 1, 1, 1, 1}, New: []byte{new, 1, 1, 1, 1}})
+	}
+	for round := range byte(8) {
+		for k := range sites {
+			poke(k, round%2, 1-round%2)
+		}
+	}
+	b.settle()
+	before := len(b.passes.passes)
+	for k := range 1_000 {
+		poke(sites+k, 0, 1)
+		b.settle()
+	}
+	if got := len(b.passes.passes); before == 0 || got != before {
+		t.Errorf("%d passes, %d before", got, before)
+	}
+}
+
 // TestPassesOfClones: what is added later does not get into an image of before, nor out of it.
 func TestPassesOfClones(t *testing.T) {
 	const sites, lo = 200, 0x1_0000

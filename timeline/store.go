@@ -146,14 +146,11 @@ func (im *tables) at(h *versions, t uint64) versionAt { return im.version(h, im.
 // indexAt returns the index among h's versions of the one that holds at t.
 func (im *tables) indexAt(h *versions, t uint64) uint32 {
 	i := uint32(0)
-	if h.areDense() {
-		if h.count > denseSize {
-			i = im.leafAt(h, t)
-		}
-		return min(i*denseSize+im.leaves[h.firstLeaf()+i].dense().at(t), h.count-1)
-	}
-	if h.count > leafSize {
+	if h.count > h.perLeaf() {
 		i = im.leafAt(h, t)
+	}
+	if h.areDense() {
+		return min(i*denseSize+im.leaves[h.firstLeaf()+i].dense().at(t), h.count-1)
 	}
 	s := &im.leaves[h.leaf+i].since
 	k := i*leafSize + notAfter(s[1], t) + notAfter(s[2], t) + notAfter(s[3], t) +

@@ -385,8 +385,8 @@ func (a *app) writeSites(c *coder, after timeline.View, sites []timeline.Range) 
 // transition describes how [addr, addr+n) differs between two views: by the
 // instructions, or by the standing if these are equal.
 func (c *coder) transition(before, after timeline.View, addr, n uint64) string {
-	old, was := readWith(before, addr, n, maxInsn-1)
-	new, is := readWith(after, addr, n, maxInsn-1)
+	old, was := readWith(before, addr, n)
+	new, is := readWith(after, addr, n)
 	if was.Given >= int(n) && is.Given >= int(n) && bytes.Equal(old[:n], new[:n]) {
 		return fmt.Sprintf("%s  ->  %s", standingText(was), standingText(is))
 	}
@@ -403,10 +403,10 @@ func (c *coder) transition(before, after timeline.View, addr, n uint64) string {
 	return side(before, old, was) + "  ->  " + side(after, new, is)
 }
 
-// readWith returns the bytes of [addr, addr+n) and up to more of those behind them, as far as the image has them,
-// and the answer for [addr, addr+n). Given may be larger.
-func readWith(v timeline.View, addr, n uint64, more int) ([]byte, timeline.Block) {
-	code := make([]byte, int(n)+more)
+// readWith returns the bytes of [addr, addr+n), and those behind them that an instruction there may have, as far
+// as the image has them, and the answer for [addr, addr+n). Its Given may be larger.
+func readWith(v timeline.View, addr, n uint64) ([]byte, timeline.Block) {
+	code := make([]byte, n+maxInsn-1)
 	b := v.Read(addr, code)
 	code = code[:b.Given]
 	if b.Standing != timeline.Known || b.Given < int(n) {
