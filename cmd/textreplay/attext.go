@@ -385,8 +385,8 @@ func (a *app) writeSites(c *coder, after timeline.View, sites []timeline.Range) 
 // transition describes how [addr, addr+n) differs between two views: by the
 // instructions, or by the standing if these are equal.
 func (c *coder) transition(before, after timeline.View, addr, n uint64) string {
-	old, was := readWith(before, addr, n)
-	new, is := readWith(after, addr, n)
+	old, was := readWith(before, addr, n, c.room[0][:0])
+	new, is := readWith(after, addr, n, c.room[1][:0])
 	if was.Given >= int(n) && is.Given >= int(n) && bytes.Equal(old[:n], new[:n]) {
 		return fmt.Sprintf("%s  ->  %s", standingText(was), standingText(is))
 	}
@@ -394,7 +394,8 @@ func (c *coder) transition(before, after timeline.View, addr, n uint64) string {
 		if b.Given < int(n) {
 			return standingText(b)
 		}
-		text := instsText(c.instsIn(code, v, addr, n), int(n))
+		c.insts = c.instsIn(c.insts[:0], code, v, addr, n)
+		text := instsText(c.insts, int(n))
 		if b.Standing != timeline.Known {
 			text += " (" + b.Standing.String() + ")"
 		}
@@ -404,9 +405,10 @@ func (c *coder) transition(before, after timeline.View, addr, n uint64) string {
 }
 
 // readWith returns the bytes of [addr, addr+n), and those behind them that an instruction there may have, as far
-// as the image has them, and the answer for [addr, addr+n). Its Given may be larger.
-func readWith(v timeline.View, addr, n uint64) ([]byte, timeline.Block) {
-	code := make([]byte, n+maxInsn-1)
+// as the image has them, and the answer for [addr, addr+n). Its Given may be larger. The bytes are in room if they
+// fit.
+func readWith(v timeline.View, addr, n uint64, room []byte) ([]byte, timeline.Block) {
+	code := slices.Grow(room, int(n)+maxInsn-1)[:n+maxInsn-1]
 	b := v.Read(addr, code)
 	code = code[:b.Given]
 	if b.Standing != timeline.Known || b.Given < int(n) {

@@ -4,6 +4,7 @@
 package main
 
 import (
+	"bytes"
 	"debug/elf"
 	"encoding/binary"
 	"errors"
@@ -33,6 +34,10 @@ type coder struct {
 	passing  map[uint64]*passingName // see passingName
 	asking   bool                    // symbolizers append the addresses that they are asked for to asked
 	asked    []uint64
+	names    int // how many names symbolizers were asked for
+	plain    plainTexts
+	room     [2][64]byte   // scratch of transition
+	insts    []disasm.Inst // the same
 }
 
 func newCoder(r *replay.Replay) (*coder, error) {
@@ -118,12 +123,51 @@ func (c *coder) all(code []byte, v timeline.View, addr uint64) iter.Seq[disasm.I
 // not empty.
 func (c *coder) next(code []byte, v timeline.View, addr uint64) disasm.Inst {
 	if c.literals == nil {
-		return c.dis.Next(code, addr, c.symbolizer(v))
+		if in, ok := c.plain.find(code, addr); ok {
+			return in
+		}
+		names := c.names
+		in := c.dis.Next(code, addr, c.symbolizer(v))
+		if c.names == names {
+			c.plain.note(&in)
+		}
+		return in
 	}
 	for in := range c.all(code, v, addr) {
 		return in
 	}
 	return disasm.Inst{Addr: addr}
+}
+
+// plainTexts are the last instructions in whose text no address is, so that it is the same wherever they are.
+// Most places that change are such on one side, and these are of few kinds: NOPs of several lengths.
+type plainTexts struct {
+	insts [8]disasm.Inst
+	next  int // the one to be replaced
+}
+
+// find returns the first instruction of code, which is at addr, if it is one of these.
+func (t *plainTexts) find(code []byte, addr uint64) (disasm.Inst, bool) {
+	for i := range t.insts {
+		// Where instructions are words, none is at another address.
+		if p := &t.insts[i]; len(p.Bytes) > 0 && p.Addr%4 == addr%4 && bytes.HasPrefix(code, p.Bytes) {
+			in := *p
+			in.Addr, in.Bytes = addr, code[:len(p.Bytes):len(p.Bytes)]
+			return in, true
+		}
+	}
+	return disasm.Inst{}, false
+}
+
+// note notes an instruction for whose text no name was asked for.
+func (t *plainTexts) note(in *disasm.Inst) {
+	if in.Data {
+		return // code may have ended within an instruction
+	}
+	p := &t.insts[t.next]
+	*p = *in
+	p.Bytes = slices.Clone(in.Bytes)
+	t.next = (t.next + 1) % len(t.insts)
 }
 
 // instsAt decodes the instructions of v in [addr, addr+n), the last one whole
@@ -151,16 +195,15 @@ func (c *coder) instsAt(v timeline.View, addr, n uint64, over []byte) []disasm.I
 	if uint64(given) < n {
 		return nil
 	}
-	return c.instsIn(buf[:given], v, addr, n)
+	return c.instsIn(make([]disasm.Inst, 0, 1), buf[:given], v, addr, n) // nearly always one
 }
 
-// instsIn decodes the instructions in [addr, addr+n) of code, which is at addr at v's time, n bytes or more. The
+// instsIn appends the instructions in [addr, addr+n) of code, which is at addr at v's time, n bytes or more. The
 // last one is whole if code has its bytes.
-func (c *coder) instsIn(code []byte, v timeline.View, addr, n uint64) []disasm.Inst {
+func (c *coder) instsIn(insts []disasm.Inst, code []byte, v timeline.View, addr, n uint64) []disasm.Inst {
 	if c.dis == nil {
-		return c.decode(nil, code[:n], v, addr)
+		return c.decode(insts, code[:n], v, addr)
 	}
-	insts := make([]disasm.Inst, 0, 1) // nearly always one
 	for at := uint64(0); at < n; {
 		in := c.next(code[at:], v, addr+at)
 		insts = append(insts, in)

@@ -16,6 +16,7 @@ import (
 // functions have the module, out-of-line code has the function it belongs to.
 func (c *coder) symbolizer(v timeline.View) disasm.Symbolizer {
 	return func(addr uint64) (string, uint64, bool) {
+		c.names++
 		if c.asking {
 			c.asked = append(c.asked, addr)
 		}
