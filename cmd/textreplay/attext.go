@@ -404,6 +404,28 @@ func (c *coder) transition(before, after timeline.View, addr, n uint64) string {
 	return side(before, old, was) + "  ->  " + side(after, new, is)
 }
 
+// appendKnown appends what transition returns where the bytes are known to be old and new. ok is false if they are
+// not whole instructions.
+func (c *coder) appendKnown(b []byte, before, after timeline.View, addr uint64, old, new []byte) (_ []byte, ok bool) {
+	if b, ok = c.appendWhole(b, before, addr, old); !ok {
+		return b, false
+	}
+	return c.appendWhole(append(b, "  ->  "...), after, addr, new)
+}
+
+// appendWhole appends the instructions of code, which is at addr at v's time. ok is false if there are none, or if
+// one may go on behind it: then the bytes that are there look like data.
+func (c *coder) appendWhole(b []byte, v timeline.View, addr uint64, code []byte) (_ []byte, ok bool) {
+	if c.dis == nil || len(code) == 0 {
+		return b, false
+	}
+	c.insts = c.instsIn(c.insts[:0], code, v, addr, uint64(len(code)))
+	if slices.ContainsFunc(c.insts, func(in disasm.Inst) bool { return in.Data }) {
+		return b, false
+	}
+	return appendInsts(b, c.insts, len(code)), true
+}
+
 // readWith returns the bytes of [addr, addr+n), and those behind them that an instruction there may have, as far
 // as the image has them, and the answer for [addr, addr+n). Its Given may be larger. The bytes are in room if they
 // fit.
@@ -431,11 +453,15 @@ const (
 	shownBytes = (mostShown + 1) * maxInsn
 )
 
-// instsText prints instructions on one line: "0f 1f 00  nopl (%rax)". It shows
+// instsText is what appendInsts appends.
+func instsText(insts []disasm.Inst, n int) string {
+	return string(appendInsts(make([]byte, 0, 128), insts, n)) // on the stack
+}
+
+// appendInsts prints instructions on one line: "0f 1f 00  nopl (%rax)". It shows
 // only the first few of many. n is how many bytes are meant; the last
 // instruction may have more.
-func instsText(insts []disasm.Inst, n int) string {
-	b := make([]byte, 0, 128) // on the stack
+func appendInsts(b []byte, insts []disasm.Inst, n int) []byte {
 	for i := range insts {
 		switch {
 		case i == 1 && insts[0].Text == "int3":
@@ -444,9 +470,9 @@ func instsText(insts []disasm.Inst, n int) string {
 			for _, in := range insts[1:] {
 				rest = append(rest, in.Bytes...)
 			}
-			return string(appendSpaced(append(b, "; then "...), rest[:min(len(rest), n-1)]))
+			return appendSpaced(append(b, "; then "...), rest[:min(len(rest), n-1)])
 		case i == mostShown:
-			return string(append(b, "; ..."...))
+			return append(b, "; ..."...)
 		case i > 0:
 			b = append(b, "; "...)
 		}
@@ -455,5 +481,5 @@ func instsText(insts []disasm.Inst, n int) string {
 			b = append(append(b, "  "...), insts[i].Text...)
 		}
 	}
-	return string(b)
+	return b
 }

@@ -87,6 +87,8 @@ type delta struct {
 	n      uint64
 	bytes  uint64           // how many differ
 	life   *timeline.Symbol // of code that came or went as a whole
+	// The bytes at either time, if they are known and those of one range of the image.
+	old, new []byte
 }
 
 func (d *diff) run(first, second string) (err error) {
@@ -221,17 +223,21 @@ func (d *diff) compare(s, o *timeline.Span) {
 		x.change = changeCame
 	case was && is && s.Bytes != nil && o.Bytes != nil && !bytes.Equal(s.Bytes, o.Bytes):
 		x.change, x.bytes = changeBytes, differing(s.Bytes, o.Bytes)
+		if s.Standing == timeline.Known && o.Standing == timeline.Known {
+			x.old, x.new = s.Bytes, o.Bytes
+		}
 	case s.Standing == o.Standing:
 		d.site.pass(s, o)
 		return
 	}
 	if g := d.site; x.change == changeBytes && g.end == x.addr && g.from < g.end {
 		from := d.skipEqual(g.from, x.addr+x.n-g.from)
-		x.addr, x.n = from, x.addr+x.n-from
+		x.addr, x.n, x.old, x.new = from, x.addr+x.n-from, nil, nil
 	}
 	if n := len(d.found); n > 0 && d.joins(&d.found[n-1], &x) {
 		d.found[n-1].n += x.n
 		d.found[n-1].bytes += x.bytes
+		d.found[n-1].old, d.found[n-1].new = nil, nil
 		return
 	}
 	if len(d.found) == cap(d.found) { // append's steps are smaller, and there may be as many as places

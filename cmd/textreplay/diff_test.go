@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/textreplay/textreplay/disasm"
 	"github.com/textreplay/textreplay/timeline"
@@ -178,8 +179,13 @@ func TestDiffPlaces(t *testing.T) {
 			}
 			d := &diff{app: &app{}, c: &coder{dis: dis}, before: im.At(test.from), after: im.At(test.to)}
 			d.walk(timeline.Range{Lo: text, Hi: text + 20}, [2]replay.Times{{From: test.from, To: test.from}, {From: test.to, To: test.to}})
-			if diff := cmp.Diff(test.want, d.found, cmp.AllowUnexported(delta{})); diff != "" {
+			if diff := cmp.Diff(test.want, d.found, cmp.AllowUnexported(delta{}), cmpopts.IgnoreFields(delta{}, "old", "new")); diff != "" {
 				t.Error(diff)
+			}
+			for _, x := range d.found {
+				if got, want := string(d.appendLine(nil, &x)), d.line(&x); got != want {
+					t.Errorf("line %q, want %q", got, want)
+				}
 			}
 		})
 	}

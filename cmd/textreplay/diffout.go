@@ -110,6 +110,7 @@ func (d *diff) writeText() error {
 		changeCame:     "Only at " + second + ":",
 		changeStanding: "Only in their standing:",
 	}
+	var row []byte
 	last := changeCount
 	for x := range d.listed {
 		if x.change != last {
@@ -119,14 +120,27 @@ func (d *diff) writeText() error {
 				fmt.Fprintln(d.out, titles[last])
 			}
 		}
-		if _, err := fmt.Fprintln(d.out, d.line(x)); err != nil {
+		row = d.appendLine(row[:0], x)
+		if _, err := d.out.Write(append(row, '\n')); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// line prints a place that differs on one line.
+// appendLine appends the line of a place that differs.
+func (d *diff) appendLine(b []byte, x *delta) []byte {
+	n := len(b)
+	if x.old != nil && x.new != nil {
+		b = append(append(b, labelOf(x.addr, d.after, d.before)...), ' ')
+		if b, ok := d.c.appendKnown(b, d.before, d.after, x.addr, x.old, x.new); ok {
+			return b
+		}
+	}
+	return append(b[:n], d.line(x)...)
+}
+
+// line returns the line of a place that differs.
 func (d *diff) line(x *delta) string {
 	if s := x.life; s != nil {
 		what := "out-of-line code"
