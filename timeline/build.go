@@ -40,11 +40,15 @@ func (b *Builder) build(consume bool) (*Image, error) {
 	}
 	index := b.index()
 	d := newBuild(b, index)
-	d.pairs = b.pairing()
+	if d.pairs = b.pairing(); d.pairs != nil && !b.skips() {
+		d.only = nil // a contradiction anywhere matters
+	}
 	d.consume = consume && d.pairs == nil
 	im := d.image()
 	if d.pairs != nil && (d.textCrowded || im.contradicted()) {
+		only := d.only
 		d = newBuild(b, index)
+		d.only = only
 		im = d.image()
 	}
 	if d.tooLarge {
@@ -68,9 +72,10 @@ const manyLives = 1 << 14
 type build struct {
 	*Builder
 	index     siteIndex
-	consume   bool   // parts of the log are given up when the histories of their sites are there
-	codeFacts int    // how many symbols and modules there are
-	arena     []byte // the builder's, and behind it the code of programs and copies
+	consume   bool    // parts of the log are given up when the histories of their sites are there
+	only      []Range // Builder.only, widened; nil: all addresses
+	codeFacts int     // how many symbols and modules there are
+	arena     []byte  // the builder's, and behind it the code of programs and copies
 	tooLarge  bool
 	// textCrowded is set if a piece of core text has too many facts to find out
 	// whether they contradict one another.
@@ -127,7 +132,7 @@ type build struct {
 }
 
 func newBuild(b *Builder, index siteIndex) *build {
-	return &build{Builder: b, index: index, codeFacts: len(b.symbols) + len(b.modules), arena: slices.Clip(b.arena), reader: new(reader), readers: new(readerPool),
+	return &build{Builder: b, index: index, codeFacts: len(b.symbols) + len(b.modules), arena: slices.Clip(b.arena), reader: new(reader), readers: new(readerPool), only: b.only,
 		explicit: windowsByPlaceOf(b.windows)}
 }
 
@@ -185,6 +190,8 @@ func (d *build) image() *Image {
 		*d.pairs = d.pairs.widen(d.skew)
 	}
 	d.doubtModules(lives)
+	d.only = d.widened(lives)
+	d.im.only = d.only
 	d.codeOff = make(map[*Lifetime]uint32)
 	for _, l := range lives {
 		if l.code == nil {

@@ -246,13 +246,21 @@ func NewBuilder() *Builder {
 // and 2^22 addresses, which is more than any kernel's recording has.
 func (b *Builder) Limit(pokes uint32, places int) { b.limits.pokes, b.limits.sites = pokes, places }
 
-// Only restricts the images to these ranges of addresses. Pokes of other addresses
-// are skipped, which saves most of the work if few addresses are asked for. The answer
-// for all other addresses is [Unknown], with the reason [OutsideImage]. Only must be
-// called before any poke is added. It copies ranges, which may overlap.
+// Only restricts the images to these ranges of addresses, and to what has a part in them: pokes that cross
+// their ends, and modules, whose bytes are known only as far as all changes of the module fit. In a recording
+// whose kernel may have silent writers, all addresses are in the image. An image gives the same answers for
+// these ranges as it does without Only. That the CPUs' clocks differ may be shown by pokes of any place. So all
+// pokes are kept, and what is saved is to derive their histories: about half of the work if few addresses are
+// asked for. The answer for all other addresses is [Unknown], with the reason [OutsideImage]. Without any
+// range, or if all are empty, pokes are skipped.
+//
+// Only must be called before any poke is added. It copies ranges, which may overlap.
 func (b *Builder) Only(ranges []Range) {
-	b.only = JoinRanges(slices.Clone(ranges))
+	b.only = asked(ranges)
 }
+
+// skips reports whether all pokes are skipped.
+func (b *Builder) skips() bool { return b.only != nil && len(b.only) == 0 }
 
 // JoinRanges sorts ranges by address and joins those that overlap or touch. The result
 // shares its memory with ranges.
@@ -439,8 +447,7 @@ func (b *Builder) CallThunks(may bool) { b.callThunks = may }
 // bytes, as the kernel's readers do, and pokes that no kernel can make: those that run
 // past the end of the address space, or are longer than 65,535 bytes.
 func (b *Builder) Poke(p *Poke) {
-	n := max(len(p.Old), len(p.New))
-	if isImpossible(p.Addr, p.Old, p.New) || b.only != nil && !wanted(b.only, p.Addr, p.Addr+uint64(n)) {
+	if isImpossible(p.Addr, p.Old, p.New) || b.skips() {
 		return
 	}
 	x, is := b.batch(), pokeFlags(0)

@@ -5,7 +5,6 @@ package timeline
 
 import (
 	"errors"
-	"slices"
 	"sort"
 )
 
@@ -25,7 +24,7 @@ func DecodePart(e Encoded, segments []Segment, names []Names, ranges []Range, ch
 	for _, i := range []int{tableLives, tableNames} {
 		p.need(i, 0, len(e.Tables[i].Data), 1)
 	}
-	im := &Image{names: whole.names, only: JoinRanges(slices.Clone(ranges))}
+	im := &Image{names: whole.names, only: asked(ranges)}
 	// Fragments are copied. They lead to the other tables in place.
 	im.leaves, im.nodes, im.states, im.arena = whole.leaves, whole.nodes, whole.states, whole.arena
 	if err := im.take(&e.Meta, segments); err != nil {

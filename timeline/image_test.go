@@ -185,7 +185,7 @@ func TestOnly(t *testing.T) {
 			t.Errorf("%#x (-whole +only):\n%s", at.addr, d)
 		}
 	}
-	for _, addr := range []uint64{0x1101, 0x1200, 0x300e, 0x5000} {
+	for _, addr := range []uint64{0x1102, 0x1200, 0x300e, 0x5000} { // the poke at 0x1100 is as a whole in the image
 		if d := cmp.Diff("0.. unknown outside-image\n", history(im, addr, 8)); d != "" {
 			t.Errorf("%#x (-want +got):\n%s", addr, d)
 		}

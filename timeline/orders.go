@@ -67,9 +67,14 @@ type orderSet struct {
 // canAt returns what may be in each part from the k-th time on.
 func (o *orderSet) canAt(k int) []uint64 { return o.can[k*len(o.values):][:len(o.values)] }
 
+// looksForOrders reports whether findOrders looks for any.
+func (d *build) looksForOrders() bool {
+	return (d.clocksDiffer() || d.differ) && d.delayed == nil && d.twice == nil && d.limits.orders > 0
+}
+
 // findOrders returns what the possible orders of records say, by address and time.
 func (d *build) findOrders() []*orderSet {
-	if !d.clocksDiffer() && !d.differ || d.delayed != nil || d.twice != nil || d.limits.orders == 0 {
+	if !d.looksForOrders() {
 		return nil
 	}
 	// There can be as many runs as pokes.

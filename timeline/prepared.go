@@ -9,13 +9,13 @@ import "slices"
 // CPUs fills one Pokes in each goroutine, and gives them to [Builder.Add] one after the
 // other. A Pokes is not safe for concurrent use.
 type Pokes struct {
-	b *batch
-	r []Range // Builder.only
+	b    *batch
+	skip bool // no image is asked for, see Builder.Only
 }
 
 // NewPokes returns an empty Pokes for this builder, after [Builder.Only].
 func (b *Builder) NewPokes() *Pokes {
-	return &Pokes{newBatch(), b.only}
+	return &Pokes{newBatch(), b.skips()}
 }
 
 // Len returns how many there are.
@@ -28,7 +28,7 @@ func (p *Pokes) Reset() { p.b.reset() }
 // what Poke ignores. time is in nanoseconds of the recording's clock; a negative cpu means
 // that it is not known.
 func (p *Pokes) Put(addr, time uint64, old, new []byte, cpu int) {
-	if isImpossible(addr, old, new) || p.r != nil && !wanted(p.r, addr, addr+uint64(max(len(old), len(new)))) {
+	if isImpossible(addr, old, new) || p.skip {
 		return
 	}
 	p.b.put(addr, time, old, new, cpu, 0)
@@ -49,21 +49,10 @@ func (p *Pokes) Room(n int) []ShortPoke {
 // ones, and are of the same CPU.
 func (p *Pokes) PutShort(n, oldLen, newLen, cpu int) {
 	x := p.b
-	from, kept := len(x.pokes), n
-	if p.r != nil {
-		pokes := x.pokes[from:][:n]
-		kept = 0
-		for i := range pokes {
-			q := &pokes[i]
-			if !wanted(p.r, q.Addr, q.Addr+uint64(max(oldLen, newLen))) {
-				continue
-			}
-			pokes[kept] = *q
-			kept++
-		}
+	if p.skip {
+		return
 	}
-	x.pokes = x.pokes[:from+kept]
-	if kept > 0 {
+	if x.pokes = x.pokes[:len(x.pokes)+n]; n > 0 {
 		x.group(traits{uint16(oldLen), uint16(newLen), cpuNumber(cpu), 0})
 	}
 }

@@ -145,8 +145,10 @@ func checkTiny(t *testing.T, others []uint64, make func(seed uint64) tinyHistory
 }
 
 // imageOf makes an image of facts, lines as testdata/rules/README.md describes them.
-func imageOf(t *testing.T, facts []string) *Image {
+// Of some addresses only, if there are ranges.
+func imageOf(t *testing.T, facts []string, only ...Range) *Image {
 	b := NewBuilder()
+	b.Only(only)
 	r := &factReader{b: b, names: new(nameTable)}
 	for _, f := range facts {
 		if err := r.add(f); err != nil {

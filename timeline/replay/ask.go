@@ -48,6 +48,9 @@ var (
 	// ErrNoKallsyms is wrapped by the error of a question that needs a symbol table,
 	// if the recording has none.
 	ErrNoKallsyms = errors.New("the recording has no kallsyms")
+	// ErrNoAddresses is wrapped by the error of such a question if the kernel hid the addresses
+	// of its symbols from the one who copied the table ([kcore.Kallsyms.Restricted]).
+	ErrNoAddresses = errors.New("kallsyms has no addresses (kptr_restrict): only root can read them")
 	// ErrNotTime is wrapped by the error of a text that has none of the forms that
 	// [Replay.ParseTime] reads.
 	ErrNotTime = errors.New("not a time")
@@ -376,6 +379,8 @@ func (r *Replay) ParseAddr(s string, t uint64) (uint64, error) {
 	if e, ok := err.(*QuestionError); ok && e.Msg == noSuchSymbol {
 		if r.kallsyms == nil {
 			e.Err = ErrNoKallsyms
+		} else if r.kallsyms.Restricted() {
+			e.Err = ErrNoAddresses
 		} else if p, err := splitPlace(s); err == nil {
 			e.Similar = r.Similar(p.name, 3)
 		}
@@ -388,7 +393,7 @@ func (r *Replay) ParseAddr(s string, t uint64) (uint64, error) {
 // pages. It reads the address as [Replay.ParseAddr] does, but from k alone, so that
 // the recording need not be read yet.
 //
-// It returns nil, which restricts nothing, for a name that kallsyms does not have
+// It takes n for 1 if it is 0, and returns nil, which restricts nothing, for a name that kallsyms does not have
 // exactly once, such as that of a BPF program. It also returns nil outside of core
 // kernel text, because what is known of a module rests on all changes of it.
 func Near(k *kcore.Kallsyms, addr string, n uint64) []timeline.Range {
@@ -402,7 +407,7 @@ func Near(k *kcore.Kallsyms, addr string, n uint64) []timeline.Range {
 	if err != nil {
 		return nil
 	}
-	lo, hi := at, at+n
+	lo, hi := at, at+max(n, 1)
 	if hi < lo {
 		return nil // beyond the last address
 	}
