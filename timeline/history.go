@@ -22,6 +22,7 @@ type change struct {
 	birth, death   bool // the poke as a whole has no old, or no new bytes
 	calls          bool // it changes a call to another one, and the fragment has all of it
 	live           bool // it shows that the code is alive here, see sightings
+	trap           bool // of a copy: it may be the trap of a change of which there is no record, see newTrap
 	copied         bool // it is not a change, but a further snapshot that was made in [time, until]
 	confirms       bool // it is not a change, but the epoch's own copy, see confirmed
 	opens          bool // of a change that may be of other code: nothing is known to be there that it does not find

@@ -109,6 +109,7 @@ type witness struct {
 	whole        []Segment // of a copy: what it has of all addresses
 	poke         Poke      // of a change
 	confirms     bool      // it is the copy of the whole time, see painter.confirmed
+	trap         bool      // of a copy: it may be that of a change without a record
 	cpu          int
 }
 
@@ -2298,7 +2299,7 @@ func (p *painter) trapShown(before, behind []witness, got []byte, whole []Segmen
 			half = half && got[0] == int3
 		} else if half {
 			at := Overlapping(whole, f.poke.Addr, f.poke.Addr+1)
-			half = len(at) > 0 && at[0].Data[0] == int3 && f.poke.Old[0] != int3 && f.poke.New[0] != int3
+			half = len(at) > 0 && at[0].Data[0] == int3 && (f.poke.Old[0] != int3 || f.poke.New[0] != int3)
 		}
 		for i, b := range got {
 			half = half && (b == f.old[i] || b == f.new[i] || i == 0 && f.first)
@@ -2376,6 +2377,7 @@ func (p *painter) withSnapshots(e0, e1 uint64, got []byte, claim initial, facts 
 	if got != nil {
 		since, busy = claim.from, claim.to
 	}
+	trap := false // the last copy shows one
 	for _, c := range p.copies {
 		if c.time < e0 || c.until >= e1 || p.content != nil && c.time < claim.from {
 			continue
@@ -2401,6 +2403,13 @@ func (p *painter) withSnapshots(e0, e1 uint64, got []byte, claim initial, facts 
 		if len(before) == 0 && last == nil && p.m.lone(c.whole, p.lo) && !found {
 			continue // it may be the trap of a change of which there is no record
 		}
+		left := len(before) > 0 && before[len(before)-1].new != nil && bytes.Equal(before[len(before)-1].new, c.old)
+		another := len(before) > 0 || last != nil && !bytes.Equal(last, c.old)
+		if !p.m.silent && c.old[0] == int3 && !(len(c.old) > 1 && c.old[1] == int3) && another && !left && !found {
+			c.trap = true // the same, where something else was there
+		}
+		c.trap = c.trap || trap && bytes.Equal(last, c.old) // it is that of the same change
+		trap = c.trap
 		between := func(f witness) bool { return f.time >= since && f.time <= max(busy, c.until) }
 		while := last != nil && c.time <= busy && !slices.ContainsFunc(facts, between)
 		if !while {
@@ -2415,6 +2424,14 @@ func (p *painter) withSnapshots(e0, e1 uint64, got []byte, claim initial, facts 
 		busy, last = max(busy, c.until), c.old
 	}
 	slices.SortStableFunc(all, func(a, b witness) int { return cmp.Compare(a.time, b.time) })
+	for lo := 0; lo < len(all); { // of copies with no change between, what was read by an earlier time comes first
+		hi := lo
+		for hi < len(all) && all[hi].copied {
+			hi++
+		}
+		slices.SortStableFunc(all[lo:hi], func(a, b witness) int { return cmp.Compare(a.until, b.until) })
+		lo = max(hi, lo+1)
+	}
 	return all, clashing
 }
 
@@ -2422,11 +2439,14 @@ func (p *painter) withSnapshots(e0, e1 uint64, got []byte, claim initial, facts 
 // unrecorded while it was made, it proves nothing by itself.
 func (p *painter) read(t1, proven uint64, weak Reason, torn bool, c witness) (t2 uint64, why Reason) {
 	_, why = p.lost.within(c.time, c.until+1)
+	if why == ReasonNone && c.trap {
+		why = SnapshotMismatch
+	}
 	if why == ReasonNone && (p.content == nil || weak == p.soft) {
 		why = p.soft
 	}
 	if why == ReasonNone {
-		t2 = c.time
+		t2 = max(c.time, t1)
 		anywhere, _ := p.lost.within(t1, c.time)
 		if p.content != nil && (torn || !bytes.Equal(p.content, c.old)) && anywhere == ReasonNone {
 			t2 = c.until + 1 // they differ, and the change may have been until the last moment
@@ -2438,6 +2458,9 @@ func (p *painter) read(t1, proven uint64, weak Reason, torn bool, c witness) (t2
 			if p.lost(t) != ReasonNone {
 				t2 = t + 1
 			}
+		}
+		if t2 <= t1 {
+			return t1, weak // it says nothing of the time since then
 		}
 		p.set(t1, t2, func(t uint64) reply {
 			_, since := p.lost.within(t1, t+1)

@@ -26,6 +26,8 @@ type furtherSnapshot struct {
 	differs []run
 	traps   []Range // see findTraps
 	lone    []Range // see loneTraps
+	// nearLoss is set if records may be missing so close to it that it may show a trap of which there is none.
+	nearLoss bool
 }
 
 // A run is a run of bytes in the image's arena.
@@ -55,7 +57,7 @@ func (d *build) compareSnapshots(lives []*Lifetime) {
 		c := furtherSnapshot{from: earlier(s.From, by), to: Later(s.To, by), segments: s.Segments}
 		c.traps = d.findTraps(s.Segments, lives)
 		if len(d.gaps[gapsOfText].between(earlier(c.from, trapTime), Later(c.to, trapTime+1))) > 0 {
-			c.lone = d.loneTraps(s.Segments, lives)
+			c.lone, c.nearLoss = d.loneTraps(s.Segments, lives), !d.silentPokes
 		}
 		for _, p := range places {
 			for _, seg := range Overlapping(s.Segments, p.Lo, p.Hi) {
@@ -170,6 +172,7 @@ func (c *historyBuilder) withSnapshots(e0, e1 uint64, init initial, changes []ch
 	out := slices.Clone(changes)
 	since, busy := uint64(0), uint64(0) // the time of the copies before that this one overlaps
 	last := uint32(noContent)
+	shown := MaxTime // when the last copy showed a trap, or the first one of those with the same bytes; MaxTime: it does not
 	if init.content != noContent {
 		since, busy, last = init.from, init.to, init.content
 	}
@@ -195,6 +198,15 @@ func (c *historyBuilder) withSnapshots(e0, e1 uint64, init initial, changes []ch
 		if lo == 0 && last == noContent && inRanges(cp.lone, c.f.addr) && !c.borders(content, changes, lo, hi) {
 			continue // the trap of a change of which there may be no record
 		}
+		trap := cp.nearLoss && c.newTrap(content, last, lo) && !c.borders(content, changes, lo, hi)
+		switch {
+		case trap && shown == MaxTime:
+			shown = cp.to
+		case !trap && shown != MaxTime && c.equal(last, content) && cp.from <= Later(shown, trapTime):
+			trap = true // of the same change
+		case !trap:
+			shown = MaxTime
+		}
 		// Copies that overlap may differ if a change was recorded meanwhile.
 		overlaps := last != noContent && cp.from <= busy &&
 			upToTime(changes, max(since, 1)-1) == upToTime(changes, max(busy, cp.to))
@@ -207,13 +219,34 @@ func (c *historyBuilder) withSnapshots(e0, e1 uint64, init initial, changes []ch
 			c.clashes = append(c.clashes, clash{cp.from, cp.to, content})
 		case len(inside) == 0 && !overlaps:
 			n := upToTime(out, cp.from)
-			ch := change{time: cp.from, until: cp.to, old: content, new: content, hasOld: true, hasNew: true, copied: true, order: noPoke}
+			// No change comes between copies that overlap, so their order is free: what was read by an
+			// earlier time is looked at first.
+			for n > 0 && out[n-1].copied && out[n-1].until > cp.to {
+				n--
+			}
+			for n < len(out) && out[n].copied && out[n].until <= cp.to {
+				n++
+			}
+			ch := change{time: cp.from, until: cp.to, old: content, new: content, hasOld: true, hasNew: true, copied: true, trap: trap, order: noPoke}
 			out = slices.Insert(out, n, ch)
 			c.proofs = append(c.proofs, ch)
 		}
 		busy, last = max(busy, cp.to), content
 	}
 	return out
+}
+
+// newTrap reports whether a copy that is made behind so many changes has an INT3 where neither the last copy nor the
+// snapshot has the same bytes. last is what these have, noContent if there are none.
+func (c *historyBuilder) newTrap(content, last uint32, changes int) bool {
+	b := c.bytes(content)
+	if b[0] != int3 || len(b) > 1 && b[1] == int3 { // the latter is padding
+		return false
+	}
+	if changes > 0 {
+		return true
+	}
+	return last != noContent && !c.equal(last, content)
 }
 
 // copiedBetween reports whether a further snapshot has a content that was made after all records up to one time, and
@@ -267,8 +300,8 @@ func (c *historyBuilder) showsTrap(x *initial, ch *change) bool {
 	if !c.halfWritten(x.content, ch) {
 		return false
 	}
-	if c.im.arena[ch.old-ch.offset] == int3 || c.im.arena[ch.new-ch.offset] == int3 {
-		return false // it need not be a trap of this change
+	if c.im.arena[ch.old-ch.offset] == int3 && c.im.arena[ch.new-ch.offset] == int3 {
+		return false // it need not be a trap of this change; that of a kprobe that is optimised may be
 	}
 	b, ok := c.copiedAt(x, c.f.addr-uint64(ch.offset))
 	return ok && b == int3
@@ -309,8 +342,11 @@ func (c *historyBuilder) read(p *progress, changes []change, i int) {
 	}
 	agrees := c.finds(p, ch)
 	fact := claim{content: ch.old, source: SourceSnapshot}
-	at := ch.time
+	at := max(ch.time, p.t) // one before it may have been made until later
 	weak, end := c.weakSnapshot(p, ch)
+	if weak != ReasonNone && end <= p.t {
+		return // it says nothing of the time since then
+	}
 	switch {
 	case weak != ReasonNone:
 		at = end
@@ -340,6 +376,9 @@ func (c *historyBuilder) weakSnapshot(p *progress, ch *change) (r Reason, end ui
 	if inside := c.gaps.between(ch.time, end); len(inside) > 0 {
 		last := inside[len(inside)-1]
 		return last.reason, min(end, last.to)
+	}
+	if ch.trap {
+		return SnapshotMismatch, end // as of a trap in the first snapshot, see begin
 	}
 	if c.content == noContent || p.weak == c.soft {
 		return c.soft, end
