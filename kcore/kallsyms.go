@@ -37,6 +37,10 @@ type Symbol struct {
 // are not modules.
 func (s *Symbol) Pseudo() bool { return isPseudo(s.Module) }
 
+// Mapping reports whether the symbol is one that an assembler makes to separate code from data, such as $x and
+// $d of arm64's modules, or to name a local place. It names no function.
+func (s *Symbol) Mapping() bool { return isMapping(s.Name) }
+
 // Kallsyms is the kernel's symbol table, sorted by address. It may be used
 // from many goroutines at once.
 //

@@ -203,7 +203,7 @@ func trgo_time_of_tsc(h C.uintptr_t, tsc C.uint64_t, out *C.uint64_t) C.int {
 func trgo_tsc_of_time(h C.uintptr_t, time C.uint64_t, out *C.uint64_t) C.int {
 	return result(guard(func() error {
 		clock := &recordingOf(h).r.Report.Clock
-		if _, err := clock.TSC(0); err != nil {
+		if err := clock.Converts(); err != nil {
 			return fmt.Errorf("%w: %w", errClock, err)
 		}
 		conv, _ := clock.Conversion()

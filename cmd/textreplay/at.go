@@ -486,13 +486,21 @@ func (q *at) question(asked *question, line int) (out any, code int) {
 	return failed, exitUsage
 }
 
+// ofKernelHalf reports whether an address can only be of a kernel, whatever file perf prints for it (perf script
+// --show-kernel-path prints that of a copy). On s390x the kernel has no addresses of its own, and the x86 page of
+// vsyscalls is of user space.
+func (q *at) ofKernelHalf(addr uint64) bool {
+	const vsyscall = 0xffff_ffff_ff60_0000 // VSYSCALL_ADDR (arch/x86/include/uapi/asm/vsyscall.h)
+	return addr >= 1<<63 && q.r.Machine() != elf.EM_S390 && !(q.r.Machine() == elf.EM_X86_64 && addr&^0xfff == vsyscall)
+}
+
 // foreign returns why an address that perf printed is not of the recorded kernel, ""
 // if it may be.
 func (q *at) foreign(asked *question) string {
 	const user, guest, host = "an address of user space", "an address of a virtual machine (--guest)", "an address of the host"
 	switch {
 	case !asked.hex:
-	case asked.space == "user":
+	case asked.space == "user" && !q.ofKernelHalf(asked.value):
 		return user
 	case asked.space == "guest" && q.guest.pid == 0:
 		return guest

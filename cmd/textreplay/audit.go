@@ -97,6 +97,7 @@ func (x *audit) run(args []string) (err error) {
 	if x.r, err = x.loadAndWarn(); err != nil {
 		return err
 	}
+	x.warnWindows("the audit")
 	if x.c, err = newCoder(x.r); err != nil {
 		return err
 	}

@@ -295,7 +295,13 @@ func symbolsNamed(r *replay.Replay, symbol string, views ...timeline.View) ([]ti
 	}
 	if len(found) == 0 {
 		_, name, _ := timeline.SplitName(symbol)
-		return nil, &replay.QuestionError{Text: symbol, Msg: "no symbol of this name", Similar: r.Similar(name, 3)}
+		unknown := &replay.QuestionError{Text: symbol, Msg: "no symbol of this name"}
+		if k := r.Kallsyms(); k != nil && k.Restricted() {
+			unknown.Err = replay.ErrNoAddresses
+		} else {
+			unknown.Similar = r.Similar(name, 3)
+		}
+		return nil, unknown
 	}
 	return found, nil
 }

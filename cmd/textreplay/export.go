@@ -554,6 +554,7 @@ func (e *export) withReplay(input, path string, use func(*replay.Replay, *mechan
 		return e.loadError(err)
 	}
 	defer r.Close()
+	e.warnWindows("the tables of changes")
 	err = replay.Guard(func() error {
 		t, err := e.tables(r)
 		if err != nil {

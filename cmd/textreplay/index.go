@@ -32,6 +32,9 @@ func (a *app) indexFor(opts *replay.Options, one bool) error {
 	if slices.Contains(noIndexFiles, a.index) {
 		return usagef("--index %s: want auto, never, or a file; write ./%[1]s for a file of this name", a.index)
 	}
+	if a.index == "-" {
+		return usagef("--index -: an index cannot go to standard output; ./- is a file of that name")
+	}
 	switch {
 	case a.input == "-" || a.index == "never":
 		return nil

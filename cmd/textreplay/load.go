@@ -250,6 +250,13 @@ func spool(r io.Reader) (path string, remove func(), err error) {
 // output.
 func (a *app) loadAndWarn() (*replay.Replay, error) { return a.warned(a.load()) }
 
+// warnWindows says that what lists recorded changes does not have those of --windows.
+func (a *app) warnWindows(what string) {
+	if a.windows != "" {
+		a.warnf("the changes of --windows %s are not in %s: it has what was recorded", a.windows, what)
+	}
+}
+
 // warned prints the warnings of a recording that was loaded.
 func (a *app) warned(r *replay.Replay, err error) (*replay.Replay, error) {
 	if err == nil {

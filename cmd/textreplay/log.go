@@ -35,6 +35,7 @@ type log struct {
 	timeFlag, addrFlag, symbol string
 	aliases                    []place // other names that addresses in symbol may be printed with
 	kinds                      words
+	hidden                     int // losses that are not printed because of kinds
 	times, addrs               interval
 	shown                      map[*replay.Sequence]bool
 
@@ -72,7 +73,8 @@ thread, and the instruction before and after, with names as they were at that ti
 The kinds of entries are poke (a text poke), ksymbol (a BPF program, trampoline or
 out-of-line page is registered or unregistered), bpf (a BPF program is loaded or
 unloaded) and lost (records are missing between two times). No filter hides a loss that
-may have been of what is asked for; its entry is at the time at which it ends.
+may have been of what is asked for, but --kind without lost, and then a warning counts
+them. Its entry is at the time at which it ends.
 
 If the kernel changes a site in several steps, such as powerpc's mflr and the branch
 after it, log prints one entry with the steps.
@@ -143,6 +145,10 @@ func (l *log) run() (err error) {
 			return outputError(err)
 		}
 	}
+	if l.hidden > 0 {
+		l.warnf("records were lost in %s that --kind leaves out, and changes of these kinds may be missing", count(l.hidden, "place"))
+	}
+	l.warnWindows("the log")
 	switch p := p.(type) {
 	case *logSummary:
 		return p.finish()
@@ -232,9 +238,6 @@ func (l *log) wants(kind string, v timeline.View, addr, n uint64, name string) b
 	if !l.kinds.has(kind) {
 		return false
 	}
-	if kind == kindLost {
-		return true // it may hide any change
-	}
 	if kind == kindBPF {
 		return l.addrFlag == "" && l.symbol == "" // it has no address
 	}
@@ -286,7 +289,10 @@ type printer interface {
 func (l *log) change(c *replay.Change, to printer) error {
 	v := l.r.Image.At(c.Time)
 	switch {
-	case c.Loss != nil && l.wants(kindLost, v, 0, 0, ""):
+	case c.Loss != nil && !l.kinds.has(kindLost) && !l.summary:
+		l.hidden++
+		return nil
+	case c.Loss != nil:
 		return to.lost(c.Loss)
 	case c.Sequence != nil && !c.Sequence.Single():
 		if l.shown[c.Sequence] || !l.wants(kindPoke, v, c.Sequence.Site, 8, "") {

@@ -120,6 +120,11 @@ func (o *oops) run(file string) (err error) {
 	if err != nil {
 		return err
 	}
+	for i := range items {
+		if t := items[i].printk; o.given && t != noTime && !o.clock.reaches(t) {
+			return usagef("--offset %v: line %d has the time %s, which would be before the clock's zero or after its last time", o.offset, items[i].line, replay.Seconds(t))
+		}
+	}
 	enc := encoder(o.out)
 	for i := range items {
 		a := o.answer(&items[i])

@@ -6,6 +6,7 @@ package main
 import (
 	"github.com/textreplay/textreplay/timeline"
 	"github.com/textreplay/textreplay/timeline/replay"
+	"math"
 )
 
 // A printkClock converts printk's times to those of the recording.
@@ -36,6 +37,12 @@ func (c *printkClock) see(l *logLine) {
 	if d := int64(l.received - l.printk); !c.hasLeast || d < c.least {
 		c.least, c.hasLeast = d, true
 	}
+}
+
+// reaches reports whether a time of printk and the offset make a time of the recording's clock.
+func (c *printkClock) reaches(t uint64) bool {
+	sum := int64(t) + c.offset
+	return t <= math.MaxInt64 && sum >= 0 && (c.offset < 0 || sum >= c.offset)
 }
 
 // times returns the interval of a line's time, and how it was found. If the line has no

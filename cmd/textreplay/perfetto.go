@@ -72,6 +72,7 @@ func (p *perfettoTrace) run() error {
 	if err != nil {
 		return err
 	}
+	p.warnWindows("the trace")
 	window, err := windowOf(r, p.times)
 	if err != nil {
 		return err

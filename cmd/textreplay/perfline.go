@@ -362,9 +362,9 @@ func spaceOf(tokens []token, i, end int) string {
 			continue
 		case strings.HasPrefix(t, "([guest."):
 			return "guest"
-		case strings.HasPrefix(t, "([kernel"), strings.Contains(t, ".ko"), strings.HasPrefix(t, "(bpf_"):
+		case strings.HasPrefix(t, "([kernel"), isModuleFile(t), strings.HasPrefix(t, "(bpf_"):
 			return "kernel"
-		case strings.Contains(t, "/vmlinux"), strings.HasPrefix(t, "([unknown]"), t == "(inlined)":
+		case strings.Contains(t, "/vmlinux"), strings.HasSuffix(t, "/kcore)"), strings.HasSuffix(t, "/kallsyms)"), strings.HasPrefix(t, "([unknown]"), t == "(inlined)":
 			return ""
 		case strings.HasPrefix(t, "(/"), strings.HasPrefix(t, "([vdso]"), strings.HasPrefix(t, "([vsyscall]"), strings.HasPrefix(t, "([heap]"), strings.HasPrefix(t, "([stack]"):
 			return "user"
@@ -372,6 +372,15 @@ func spaceOf(tokens []token, i, end int) string {
 		return "" // a module: ([virtio_blk])
 	}
 	return ""
+}
+
+// isModuleFile reports whether perf printed the file of a module: "(/lib/modules/6.1.0/kernel/fs/ext4/ext4.ko.xz)".
+func isModuleFile(file string) bool {
+	file = strings.TrimSuffix(file, ")")
+	for _, packed := range []string{".gz", ".xz", ".zst"} {
+		file = strings.TrimSuffix(file, packed)
+	}
+	return strings.HasSuffix(file, ".ko")
 }
 
 func (p *questionParser) add(digits, space string) {

@@ -216,6 +216,7 @@ func (in *webInput) load() (*web.Recording, error) {
 	var err error
 	if in.opens == 1 && in.spool == "" {
 		r, err = a.loadAndWarn()
+		a.warnWindows("the lists of changes")
 	} else {
 		r, err = a.load()
 	}

@@ -4,6 +4,7 @@
 package replay
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -129,16 +130,35 @@ func (c *Clock) describe(rec *perfdata.Recording) {
 	}
 }
 
-// TSC converts a counter value (TSC on x86, CNTVCT on arm64) to the recording's
-// time, in nanoseconds. If the recording has no conversion, the error says why.
-func (c *Clock) TSC(tsc uint64) (uint64, error) {
+// Converts returns why the recording has no conversion of counter values, which [Clock.TSC] makes; nil if it has one.
+func (c *Clock) Converts() error {
 	switch {
 	case !c.ownTime:
-		return 0, fmt.Errorf("the recording is on %s; only times of perf's own clock convert from a counter", c.Name)
+		return fmt.Errorf("the recording is on %s; only times of perf's own clock convert from a counter", c.Name)
 	case c.conv == nil:
-		return 0, fmt.Errorf("the recording has no TIME_CONV record, so counter values cannot be converted")
+		return errors.New("the recording has no TIME_CONV record, so counter values cannot be converted")
 	}
-	return c.conv.ToPerf(tsc), nil
+	return nil
+}
+
+// TSC converts a counter value (TSC on x86, CNTVCT on arm64) to the recording's
+// time, in nanoseconds. If the recording has no conversion, or if the value is before
+// the clock's zero or after its last time, 2^63 ns, the error says so.
+func (c *Clock) TSC(tsc uint64) (uint64, error) {
+	if err := c.Converts(); err != nil {
+		return 0, err
+	}
+	t := c.conv.ToPerf(tsc)
+	switch behind := (tsc - c.conv.Cycles) & c.conv.Mask; {
+	case c.conv.CapTimeShort && behind > c.conv.Mask/2:
+		// The kernel's formula takes it for one after the counter has wrapped, years later.
+		return 0, fmt.Errorf("the recording converts counter values from %#x on", c.conv.Cycles)
+	case t < 1<<63:
+		return t, nil
+	case c.conv.Zero >= 1<<63 && tsc < 1<<63: // a negative number, see [perfdata.TimeConv]
+		return 0, errors.New("that is before the clock's zero")
+	}
+	return 0, errors.New("that is after all times of the clock")
 }
 
 // Conversion returns how [Clock.TSC] converts; false if it cannot.

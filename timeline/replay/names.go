@@ -60,7 +60,7 @@ func (n names) Aliases(addr uint64) []string {
 	for _, sym := range n.k.NamesOf(addr) {
 		switch sym.Type {
 		case 't', 'T', 'w', 'W', 'i':
-			if !sym.Pseudo() {
+			if !sym.Pseudo() && !sym.Mapping() {
 				out = append(out, sym.Name)
 			}
 		}
@@ -80,22 +80,23 @@ type TableSymbol struct {
 // add the modules that the first does not name. If a module was loaded several
 // times, TableSymbols yields its symbols once for each time.
 func (r *Replay) TableSymbols(yield func(TableSymbol) bool) {
-	r.tableSymbols(func(byte) bool { return true }, yield)
+	r.tableSymbols(func(*kcore.Symbol) bool { return true }, yield)
 }
 
-// TableFunctions yields what [Replay.TableSymbols] does of functions, which have the types t, T, w and W.
+// TableFunctions yields what [Replay.TableSymbols] does of functions, which have the types t, T, w and W, and
+// are no mapping symbols.
 func (r *Replay) TableFunctions(yield func(TableSymbol) bool) {
-	r.tableSymbols(func(typ byte) bool { return typ|0x20 == 't' || typ|0x20 == 'w' }, yield)
+	r.tableSymbols(func(s *kcore.Symbol) bool { return (s.Type|0x20 == 't' || s.Type|0x20 == 'w') && !s.Mapping() }, yield)
 }
 
-func (r *Replay) tableSymbols(wants func(typ byte) bool, yield func(TableSymbol) bool) {
+func (r *Replay) tableSymbols(wants func(*kcore.Symbol) bool, yield func(TableSymbol) bool) {
 	for _, table := range r.Image.NameTables() {
 		t, ok := table.(names)
 		if !ok {
 			continue // added by a user of the builder, who has it
 		}
 		for _, sym := range t.k.All() {
-			if !wants(sym.Type) || sym.Pseudo() || sym.Module == "" && table != r.Image.Names() {
+			if !wants(&sym) || sym.Pseudo() || sym.Module == "" && table != r.Image.Names() {
 				continue
 			}
 			sized, by := t.sized(sym)
