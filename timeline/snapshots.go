@@ -290,6 +290,10 @@ func (c *historyBuilder) unwritten(x *initial, ch *change) bool {
 	return ch.birth && x.from <= Later(ch.time, trapTime) && !c.equal(ch.new, x.content)
 }
 
+// copiedAtOnce is how many bytes are read at one moment when a copy is made, from a multiple of it on: a page
+// (kcore_copy__copy_file of perf, read_kcore_iter of the kernel).
+const copiedAtOnce = 4096
+
 // showsTrap reports whether a copy shows the trap of a change. The trap is at the change's first
 // byte, where another fragment may be: two copies that differ within a change cut it.
 func (c *historyBuilder) showsTrap(x *initial, ch *change) bool {
@@ -303,7 +307,11 @@ func (c *historyBuilder) showsTrap(x *initial, ch *change) bool {
 	if c.im.arena[ch.old-ch.offset] == int3 && c.im.arena[ch.new-ch.offset] == int3 {
 		return false // it need not be a trap of this change; that of a kprobe that is optimised may be
 	}
-	b, ok := c.copiedAt(x, c.f.addr-uint64(ch.offset))
+	at := c.f.addr - uint64(ch.offset)
+	if at/copiedAtOnce != c.f.addr/copiedAtOnce {
+		return true // where the trap was may have been read before
+	}
+	b, ok := c.copiedAt(x, at)
 	return ok && b == int3
 }
 
