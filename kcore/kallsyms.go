@@ -354,12 +354,15 @@ func (k *Kallsyms) All() iter.Seq2[int, Symbol] {
 
 // WriteKallsyms writes symbols as /proc/kallsyms shows them, for
 // [ParseKallsyms] and for "perf script --kallsyms FILE". Errors are those of w,
-// or report a name that no line can hold.
+// or report a name or a type that no line can hold.
 func WriteKallsyms(w io.Writer, syms iter.Seq[Symbol]) error {
 	out := bufio.NewWriter(w)
 	for s := range syms {
 		if s.Name == "" || strings.ContainsAny(s.Name, "\x00\t\n") || strings.ContainsAny(s.Module, "\x00\t\n]") {
 			return fmt.Errorf("kcore: kallsyms cannot hold the name %.64q of module %.64q", s.Name, s.Module)
+		}
+		if s.Type <= ' ' || s.Type >= 0x7f {
+			return fmt.Errorf("kcore: kallsyms cannot hold the type %q of %.64q", s.Type, s.Name)
 		}
 		fmt.Fprintf(out, "%016x %c %s", s.Addr, s.Type, s.Name)
 		if s.Module != "" {

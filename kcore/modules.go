@@ -9,6 +9,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"unicode"
 )
 
 // Module is a line of /proc/modules, as m_show writes it
@@ -52,10 +53,18 @@ func ParseModules(text []byte) ([]Module, error) {
 }
 
 // WriteModules writes modules as /proc/modules shows them, for [ParseModules].
-// Errors are those of w.
+// Errors are those of w, or report a name, a state or taints that no line can hold.
 func WriteModules(w io.Writer, mods []Module) error {
 	out := bufio.NewWriter(w)
 	for _, m := range mods {
+		for _, s := range append([]string{m.Name, m.State}, m.UsedBy...) {
+			if s == "" || strings.Contains(s, ",") || strings.ContainsFunc(s, unicode.IsSpace) {
+				return fmt.Errorf("kcore: a list of modules cannot hold %.64q, of module %.64q", s, m.Name)
+			}
+		}
+		if strings.ContainsAny(m.Taints, "()") || strings.ContainsFunc(m.Taints, unicode.IsSpace) {
+			return fmt.Errorf("kcore: a list of modules cannot hold the taints %.64q of module %.64q", m.Taints, m.Name)
+		}
 		refs, users := "-", "-"
 		if m.Refs >= 0 {
 			refs = strconv.Itoa(m.Refs)

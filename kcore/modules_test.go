@@ -4,7 +4,9 @@
 package kcore
 
 import (
+	"io"
 	"os"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -63,6 +65,25 @@ func TestParseModules(t *testing.T) {
 				t.Errorf("error %q, want %q", text, tt.err)
 			}
 		})
+	}
+}
+
+// TestWriteModulesRefuses: what no line can hold is an error.
+func TestWriteModulesRefuses(t *testing.T) {
+	for name, m := range map[string]Module{
+		"no name":               {State: "Live"},
+		"a space":               {Name: "a b", State: "Live"},
+		"a new line":            {Name: "a\n", State: "Live"},
+		"no state":              {Name: "a"},
+		"a user that is two":    {Name: "a", State: "Live", UsedBy: []string{"b,c"}},
+		"taints that end early": {Name: "a", State: "Live", Taints: ")("},
+	} {
+		if err := WriteModules(io.Discard, []Module{m}); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+	if err := WriteKallsyms(io.Discard, slices.Values([]Symbol{{Addr: 1, Type: '\n', Name: "a"}})); err == nil {
+		t.Error("a type that ends the line: no error")
 	}
 }
 

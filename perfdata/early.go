@@ -100,9 +100,9 @@ func (r *Recording) readEarly() error {
 	return err
 }
 
-// SpareIDs reserves space in a file for n more ids of each event; see [Writer.AddID].
+// SpareIDs reserves space in a file for n more ids of each event; see [Writer.AddID]. A negative n counts as 0.
 func SpareIDs(n int) WriterOption {
-	return func(w *Writer) { w.spare = n }
+	return func(w *Writer) { w.spare = max(n, 0) }
 }
 
 var errNoRoom = errors.New("no room for another id")

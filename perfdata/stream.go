@@ -4,6 +4,7 @@
 package perfdata
 
 import (
+	"cmp"
 	"bytes"
 	"errors"
 	"fmt"
@@ -39,6 +40,7 @@ type Reader struct {
 	want    filter
 	payload io.Reader
 	ended   bool
+	lost    error // the stream could not be read behind the records
 }
 
 // A source provides a Scanner's bytes if they are not all in memory.
@@ -223,11 +225,29 @@ func (rd *Reader) end() {
 			r.clean = r.headerErr(hdrData+8, nil, "the header does not say how long the records are: perf was killed or is still running")
 		}
 	default:
-		r.clean = r.readRest(rd.src.rest, r.head.data.offset+r.head.data.size, r.head.bitmap)
+		rest := &errorKeeper{Reader: rd.src.rest}
+		r.clean = r.readRest(rest, r.head.data.offset+r.head.data.size, r.head.bitmap)
 		if _, ok := r.features[FeatureEventDesc]; ok {
 			r.nameEvents(r.events)
 		}
+		if rest.err != nil {
+			rd.lost = r.clean
+		}
 	}
+}
+
+// An errorKeeper keeps the error of a reader that failed.
+type errorKeeper struct {
+	io.Reader
+	err error // nil for io.EOF
+}
+
+func (k *errorKeeper) Read(p []byte) (int, error) {
+	n, err := k.Reader.Read(p)
+	if err != nil && err != io.EOF {
+		k.err = err
+	}
+	return n, err
 }
 
 // Record returns the record that the last call of [Reader.Next] came to. The
@@ -251,7 +271,7 @@ func (rd *Reader) Payload() io.Reader {
 // Err returns nil if the stream ended where a record did, and in file form
 // where the header says. Otherwise it returns a [*FormatError], as
 // [Scanner.Err] does, which wraps the error of a stream that could not be read.
-func (rd *Reader) Err() error { return rd.s.Err() }
+func (rd *Reader) Err() error { return cmp.Or(rd.s.Err(), rd.lost) }
 
 // Damage returns the first damage before the current record, as [Scanner.Damage]
 // does.

@@ -101,8 +101,9 @@ func newWriter(w io.Writer, seek io.WriteSeeker, order binary.ByteOrder, opts []
 
 // CreateDir makes a directory and returns a Writer of a recording in it: the
 // file data, and as many files data.0, data.1 and so on as threads says, which
-// may be none. Each is compressed, and marked by rounds, on its own.
+// may be none: a negative number counts as 0. Each is compressed, and marked by rounds, on its own.
 func CreateDir(dir string, threads int, order binary.ByteOrder, opts ...WriterOption) (*Writer, error) {
+	threads = max(threads, 0)
 	if err := os.Mkdir(dir, 0o777); err != nil {
 		return nil, err
 	}
@@ -434,7 +435,7 @@ func (w *Writer) Close() error {
 			w.deflated(f)
 		}
 	}
-	if w.out != nil {
+	if w.out != nil && w.err == nil {
 		w.endFile()
 	}
 	for _, f := range w.files {

@@ -139,6 +139,27 @@ func TestWriterErrors(t *testing.T) {
 	}
 }
 
+// TestWriterCloseAfterError: Close returns the first error, whatever was set before it and after it.
+func TestWriterCloseAfterError(t *testing.T) {
+	for name, spoil := range map[string]func(f *memFile) (*Writer, error){
+		"compressed samples": func(f *memFile) (*Writer, error) {
+			w := NewWriter(f, little.order(), Compress(RecordSample))
+			return w, w.SetEvents(testEvents())
+		},
+		"a feature that is none": func(f *memFile) (*Writer, error) {
+			w := NewWriter(f, little.order())
+			err := w.WriteFeature(256, nil)
+			w.SetEvents(testEvents())
+			return w, err
+		},
+	} {
+		w, want := spoil(new(memFile))
+		if err := w.Close(); want == nil || !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", name, err, want)
+		}
+	}
+}
+
 // TestWriterForms writes the same records in every form, compressed and not,
 // in either byte order. They are enough to fill several chunks that compress badly.
 func TestWriterForms(t *testing.T) {

@@ -401,7 +401,7 @@ func (b *allBench) asking() error {
 	for _, q := range []struct {
 		what, index string
 		bound       float64
-	}{{"textreplay at, storm", "never", 1. / 20}, {"the same with a saved index", index, 1. / 150}} {
+	}{{"textreplay at, storm", "never", 1. / 12}, {"the same with a saved index", index, 1. / 150}} {
 		ours, err := b.process(b.textreplay, "-i", b.storm, "--index", q.index, "at", "vfs_read", "50%")
 		if err != nil {
 			return err

@@ -307,7 +307,8 @@ func (d *Dir) MayHave(files []string) bool {
 // ID returns the key of a recording in the tables, 32 hex digits: a hash of the content of its
 // files, in this order. guest is the virtual machine that is exported, 0 for the host. The names
 // of several files are part of the hash, from the directory on that has all of them: a kcore_dir of another
-// name is none. The name of a single file is not: the file may be standard input.
+// name is none. The name of a single file is not: the file may be standard input. A file that does not exist
+// counts as one that the recording does not have.
 //
 // The hash is XXH64 with two seeds, which takes a third of the time of SHA-256. Two recordings do not have
 // the same one by chance. It does not withstand who wants it: who writes recordings can make two that have

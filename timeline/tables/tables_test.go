@@ -89,6 +89,22 @@ type reader struct {
 	text    map[[16]byte]textRow
 }
 
+// TestAddID: an id is no path.
+func TestAddID(t *testing.T) {
+	r, _, _ := load(t, "../../testdata/small/rec.data")
+	dir := t.TempDir()
+	d := Open(dir)
+	defer d.Close()
+	for _, id := range []string{"", ".", "..", "../x", "a/b"} {
+		if _, err := d.Add(r, id, Options{}); err == nil {
+			t.Errorf("%q is taken for an id", id)
+		}
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("%v, %v: something was written", left, err)
+	}
+}
+
 // added loads a recording and adds it to new tables in dir.
 func added(t *testing.T, path string) (r *replay.Replay, id, dir string) {
 	t.Helper()

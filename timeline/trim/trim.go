@@ -184,6 +184,31 @@ func pagesIn(g timeline.Range) iter.Seq[uint64] { return pagesOf(g.Lo, max(g.Hi,
 // changed returns how many bytes a change of text has, at least one.
 func changed(p *perfdata.TextPoke) uint64 { return uint64(max(len(p.Old), len(p.New), 1)) }
 
+// copied yields where the snapshot has bytes, and the later copies that the recorder made.
+func (c *cut) copied() iter.Seq[timeline.Range] {
+	return func(yield func(timeline.Range) bool) {
+		all := func(snap *kcore.Snapshot) bool {
+			if snap == nil || snap.Core == nil {
+				return true
+			}
+			for _, s := range snap.Core.Segments {
+				if !yield(timeline.Range{Lo: s.Addr, Hi: s.Addr + uint64(len(s.Data))}) {
+					return false
+				}
+			}
+			return true
+		}
+		if !all(c.r.Snapshot) {
+			return
+		}
+		for _, snap := range c.r.JournaledCopies() {
+			if !all(snap) {
+				return
+			}
+		}
+	}
+}
+
 // inSnapshot reports whether the snapshot holds the address, or a later copy that the recorder
 // made.
 func (c *cut) inSnapshot(addr uint64) bool {
@@ -202,17 +227,14 @@ func (c *cut) inSnapshot(addr uint64) bool {
 func (c *cut) choosePages() {
 	c.pages = make(map[uint64]bool)
 	code, _ := c.r.ProbedCode()
-	for _, g := range code {
-		for p := range pagesIn(g) {
-			if c.inSnapshot(p) {
-				c.pages[p] = true
-			}
-		}
-	}
-	for _, g := range c.opts.Ranges {
-		for p := range pagesIn(g) {
-			if c.inSnapshot(p) {
-				c.pages[p] = true
+	for _, g := range slices.Concat(code, c.opts.Ranges) {
+		for copied := range c.copied() {
+			// A range may be the whole address space.
+			part := timeline.Range{Lo: max(g.Lo, page(copied.Lo)), Hi: min(g.Hi, copied.Hi)}
+			for p := range pagesIn(part) {
+				if c.inSnapshot(p) {
+					c.pages[p] = true
+				}
 			}
 		}
 	}

@@ -708,8 +708,9 @@ func TestLastPage(t *testing.T) {
 	}
 	whole := open(t, path)
 	for name, opts := range map[string]trim.Options{
-		"all":   {},
-		"range": {Ranges: []timeline.Range{{Lo: last, Hi: math.MaxUint64}, {Lo: 9, Hi: 5}}},
+		"all":           {},
+		"range":         {Ranges: []timeline.Range{{Lo: last, Hi: math.MaxUint64}, {Lo: 9, Hi: 5}}},
+		"all addresses": {Ranges: []timeline.Range{{Lo: 0, Hi: math.MaxUint64}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "cut.data")
