@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/textreplay/textreplay/kcore"
 )
 
 // started returns a recorder of this machine, whose methods the test calls.
@@ -259,5 +261,53 @@ func TestOneRead(t *testing.T) {
 	wait.Wait()
 	if n := f.together.Load(); n > 0 {
 		t.Errorf("%d reads began while another was going on", n)
+	}
+}
+
+// TestCopyAgain: a copy during which modules came or went leaves nothing, and another one is made.
+func TestCopyAgain(t *testing.T) {
+	for name, tt := range map[string]struct {
+		fail  []error // of each copy
+		first bool
+		want  error
+	}{
+		"none":           {nil, true, nil},
+		"the first one":  {[]error{errModulesChanged}, true, nil},
+		"a later copy":   {[]error{errModulesChanged}, false, nil},
+		"all":            {[]error{errModulesChanged, errModulesChanged, errModulesChanged}, true, errModulesChanged},
+		"another reason": {[]error{os.ErrPermission}, true, os.ErrPermission},
+	} {
+		path, sums := filepath.Join(t.TempDir(), "copy"), make(map[uint64]uint64)
+		if !tt.first {
+			sums[0x1000] = 1
+		}
+		made := 0
+		c, err := copyTextUnchanged(path, sums, tt.first, func(dir string, _ func() uint64, sums map[uint64]uint64) (*textCopy, error) {
+			if tt.first != (len(sums) == 0) {
+				t.Errorf("%s: copy %d is made with %d sums", name, made, len(sums))
+			}
+			if err := os.Mkdir(dir, 0o700); err != nil {
+				t.Errorf("%s: copy %d: %v", name, made, err)
+			}
+			if made++; tt.first {
+				sums[0x2000] = uint64(made)
+			}
+			if made <= len(tt.fail) {
+				return nil, tt.fail[made-1]
+			}
+			return &textCopy{size: made}, nil
+		})
+		if !errors.Is(err, tt.want) || err == nil && c.size != made {
+			t.Errorf("%s: %v, %v after %d copies", name, c, err, made)
+		}
+	}
+	a := kcore.Module{Name: "a", Addr: 0x1000, Size: 0x2000, State: "Live"}
+	for _, b := range []kcore.Module{{Name: "b", Addr: a.Addr, Size: a.Size}, {Name: "a", Addr: 0x5000, Size: a.Size}, {Name: "a", Addr: a.Addr, Size: 0x1000}} {
+		if isAt(a, b) {
+			t.Errorf("%v is taken for %v", b, a)
+		}
+	}
+	if !isAt(a, kcore.Module{Name: "a", Addr: a.Addr, Size: a.Size, Refs: 3, UsedBy: []string{"b"}, State: "Unloading"}) {
+		t.Error("a module that is used otherwise is taken for another one")
 	}
 }

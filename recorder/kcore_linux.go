@@ -148,6 +148,8 @@ func (c *textCopy) read() (ranges []journal.Range) {
 // kcore_copy does. now is the clock of the records. Text goes through a buffer of a few pages:
 // all of it would be most of the memory that the recorder takes.
 //
+// If modules come or go meanwhile, the error is errModulesChanged.
+//
 // sums has a checksum of each page of the first copy, by address. If it is empty, this is the
 // first copy, and fills it. Otherwise only pages that differ are stored. They are found first,
 // and then read again: any moment of the copy is as good as any other.
@@ -169,8 +171,8 @@ func (m *memory) copyText(dir string, now func() uint64, sums map[uint64]uint64)
 	if err != nil {
 		return nil, err
 	}
-	list, err := os.ReadFile("/proc/modules")
-	if err != nil && !errors.Is(err, fs.ErrNotExist) { // it does not exist in a kernel without modules
+	list, modules, err := readModules()
+	if err != nil {
 		return nil, err
 	}
 	if err := create(filepath.Join(dir, "modules"), func(w io.Writer) error {
@@ -179,19 +181,39 @@ func (m *memory) copyText(dir string, now func() uint64, sums map[uint64]uint64)
 	}); err != nil {
 		return nil, err
 	}
-	modules, err := kcore.ParseModules(list)
-	if err != nil {
-		return nil, err
-	}
 	if c.spans, c.core, err = textSpans(names, modules); err != nil {
 		return nil, err
 	}
 	if err := m.write(filepath.Join(dir, "kcore"), c, sums); err != nil {
 		return nil, err
 	}
+	_, left, err := readModules()
+	if err == nil && !slices.EqualFunc(modules, left, isAt) {
+		err = errModulesChanged
+	}
+	if err != nil {
+		return nil, err
+	}
 	c.to = now()
 	return c, nil
 }
+
+// errModulesChanged is the error of a copy during which modules were loaded or unloaded. What it has at their
+// addresses may be of neither: perf refuses such a copy too (kcore_copy in tools/perf/util/symbol-elf.c).
+var errModulesChanged = errors.New("modules were loaded or unloaded while it was made")
+
+// readModules returns the list of modules, as the kernel shows it and parsed.
+func readModules() (list []byte, modules []kcore.Module, err error) {
+	list, err = os.ReadFile("/proc/modules")
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // it does not exist in a kernel without modules
+		return nil, nil, err
+	}
+	modules, err = kcore.ParseModules(list)
+	return list, modules, err
+}
+
+// isAt reports whether two lists have the same module at the same place. Who uses it may change.
+func isAt(a, b kcore.Module) bool { return a.Name == b.Name && a.Addr == b.Addr && a.Size == b.Size }
 
 // copyPart is how many bytes are read at once.
 const copyPart = 64 << 10

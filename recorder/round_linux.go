@@ -206,7 +206,7 @@ func (r *Recorder) startCopy() {
 	}
 	go func() {
 		path := filepath.Join(p.dir, dir)
-		c, err := mem.copyText(path, now, p.pages)
+		c, err := copyTextUnchanged(path, p.pages, base == "", mem.copyText)
 		x := copied{err: err, of: p}
 		if err != nil {
 			x.err = errors.Join(err, os.RemoveAll(path))
@@ -216,6 +216,26 @@ func (r *Recorder) startCopy() {
 		r.done <- x
 		r.nudge()
 	}()
+}
+
+// copiesTried is how many times a copy is made during which modules come and go.
+const copiesTried = 3
+
+// copyTextUnchanged makes a copy as makeCopy does, once more if modules came or went meanwhile. first says that
+// makeCopy fills sums.
+func copyTextUnchanged(path string, sums map[uint64]uint64, first bool, makeCopy func(string, func() uint64, map[uint64]uint64) (*textCopy, error)) (c *textCopy, err error) {
+	for range copiesTried {
+		if c, err = makeCopy(path, now, sums); !errors.Is(err, errModulesChanged) {
+			return c, err
+		}
+		if first {
+			clear(sums)
+		}
+		if gone := os.RemoveAll(path); gone != nil {
+			return nil, errors.Join(err, gone)
+		}
+	}
+	return nil, err
 }
 
 // finishCopy writes a finished copy to the journal, and starts the next one if one was asked for.
