@@ -2442,7 +2442,7 @@ func (p *painter) read(t1, proven uint64, weak Reason, torn bool, c witness) (t2
 	if why == ReasonNone && c.trap {
 		why = SnapshotMismatch
 	}
-	if why == ReasonNone && (p.content == nil || weak == p.soft) {
+	if why == ReasonNone && (p.content == nil || weak == p.soft || weak != ReasonNone) {
 		why = p.soft
 	}
 	if why == ReasonNone {

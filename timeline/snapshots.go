@@ -388,8 +388,8 @@ func (c *historyBuilder) weakSnapshot(p *progress, ch *change) (r Reason, end ui
 	if ch.trap {
 		return SnapshotMismatch, end // as of a trap in the first snapshot, see begin
 	}
-	if c.content == noContent || p.weak == c.soft {
-		return c.soft, end
+	if c.content == noContent || p.weak == c.soft || p.weak != ReasonNone && c.soft != ReasonNone {
+		return c.soft, end // what the last fact gives is proven by none
 	}
 	return ReasonNone, end
 }

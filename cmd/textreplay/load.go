@@ -102,6 +102,7 @@ func (a *app) options() (replay.Options, error) {
 		if opts.Explicit, err = readWindows(a.windows); err != nil {
 			return opts, inputError(err)
 		}
+		a.hasWindows = len(opts.Explicit) > 0
 	}
 	return opts, nil
 }
@@ -252,7 +253,7 @@ func (a *app) loadAndWarn() (*replay.Replay, error) { return a.warned(a.load()) 
 
 // warnWindows says that what lists recorded changes does not have those of --windows.
 func (a *app) warnWindows(what string) {
-	if a.windows != "" {
+	if a.hasWindows {
 		a.warnf("the changes of --windows %s are not in %s: it has what was recorded", a.windows, what)
 	}
 }

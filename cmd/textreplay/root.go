@@ -42,24 +42,25 @@ type app struct {
 	notesRuns bool // the command reads the pokes again, and may leave out whole runs of them
 
 	// Global flags.
-	input    string
-	kcore    []string
-	copies   []replay.Copy
-	kallsyms string
-	vmlinux  string
-	modules  string
-	windows  string
-	noPager  bool
-	counters []string
-	formats  string
-	guest    guest
-	cpus     int
-	index    string
-	json     bool
-	csv      bool // --format csv
-	progress choice
-	color    choice
-	require  choice
+	input      string
+	kcore      []string
+	copies     []replay.Copy
+	kallsyms   string
+	vmlinux    string
+	modules    string
+	windows    string
+	hasWindows bool // the file of --windows has some
+	noPager    bool
+	counters   []string
+	formats    string
+	guest      guest
+	cpus       int
+	index      string
+	json       bool
+	csv        bool // --format csv
+	progress   choice
+	color      choice
+	require    choice
 }
 
 // run runs the program with the given arguments and returns its exit code.

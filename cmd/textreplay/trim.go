@@ -56,7 +56,7 @@ recording is damaged too. A copy of text that was given with --kcore is left out
 			if err != nil {
 				return err
 			}
-			if a.windows != "" {
+			if a.hasWindows {
 				a.warnf("the small recording does not have the changes of --windows %s: give it the same file", a.windows)
 			}
 			window, err := windowOf(r, times)
