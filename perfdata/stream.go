@@ -4,8 +4,8 @@
 package perfdata
 
 import (
-	"cmp"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
