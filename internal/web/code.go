@@ -475,6 +475,9 @@ func (s *session) siteOf(v timeline.View, addr uint64) *sitePart {
 	s.addVersions(p, addr, make([]byte, n), v.Time())
 
 	before, after := s.changesAround(addr, n, v.Time())
+	if before >= 0 && s.isOfWindow(v, addr, n, s.trail.time[before]) {
+		before = -1
+	}
 	one := func(i int) *changeRow {
 		if i < 0 {
 			return nil
@@ -594,6 +597,21 @@ func (s *session) changesAround(addr, n, t uint64) (before, after int) {
 		}
 	}
 	return before, after
+}
+
+// isOfWindow reports whether an explicit window, which is no recorded change, made some of what is in [addr, addr+n)
+// at v's time, after time t.
+func (s *session) isOfWindow(v timeline.View, addr, n, t uint64) bool {
+	for sp := range v.Spans(addr, n) {
+		if sp.Since <= t {
+			continue
+		}
+		var b [1]byte
+		if sp.Reason == timeline.InExplicitWindow || s.r.Image.At(sp.Since-1).Read(sp.Addr, b[:]).Reason == timeline.InExplicitWindow {
+			return true
+		}
+	}
+	return false
 }
 
 // isNOP reports whether the instruction at a site of a static key is a NOP; else it jumps.

@@ -74,10 +74,10 @@ func serve(t testing.TB, name string) *Server {
 	return serveFile(t, testdata(name))
 }
 
-func serveFile(t testing.TB, path string) *Server {
+func serveFile(t testing.TB, path string, opts ...replay.Options) *Server {
 	t.Helper()
 	s, err := New(Options{Open: func() (*Recording, error) {
-		r, err := replay.Load(path, replay.Options{})
+		r, err := replay.Load(path, append(opts, replay.Options{})[0])
 		if err != nil {
 			return nil, err
 		}
@@ -110,6 +110,19 @@ func get(s *Server, path string, headers ...string) *httptest.ResponseRecorder {
 }
 
 var recordings = []string{"small", "rich", "lossy", "smalldup", "z72", "hotplug", "modfull", "callgraph", "arm64", "ppc64le", "probe612"}
+
+// TestMadeByWindow: what an explicit window made is not said to be made by the recorded change before it.
+func TestMadeByWindow(t *testing.T) {
+	const addr = uint64(0xffffffffaef63fa7)
+	s := serveFile(t, testdata("small"), replay.Options{Explicit: []timeline.ExplicitWindow{
+		{Addr: addr, From: 20e9, To: 21e9, Before: []byte{0x49, 0x89, 0xf4}, After: []byte{0xeb, 1, 0x90}}}})
+	for at, want := range map[string]bool{"18.000000000": true, "20.500000000": false, "22.000000000": false, "26.000000000": true} {
+		page := get(s, fmt.Sprintf("/at?addr=%#x&t=%s", addr, at)).Body.String()
+		if !strings.Contains(page, "do_sys_openat2") || strings.Contains(page, "Made by") != want {
+			t.Errorf("at %s: made by a recorded change: %v, want %v", at, !want, want)
+		}
+	}
+}
 
 // TestTrail: the columns have the pokes that Replay.Changes yields, with writer and bytes.
 func TestTrail(t *testing.T) {
