@@ -190,8 +190,6 @@ func (d *build) image() *Image {
 		*d.pairs = d.pairs.widen(d.skew)
 	}
 	d.doubtModules(lives)
-	d.only = d.widened(lives)
-	d.im.only = d.only
 	d.codeOff = make(map[*Lifetime]uint32)
 	for _, l := range lives {
 		if l.code == nil {
@@ -205,6 +203,8 @@ func (d *build) image() *Image {
 	}
 	d.joinCodeReads(lives)
 	d.compareSnapshots(lives)
+	d.only = d.widened(lives)
+	d.im.only = d.only
 	d.possible = d.findOrders()
 	if d.consume && len(lives) >= manyLives {
 		d.Builder.symbols = nil // the lifetimes have all of them

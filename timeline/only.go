@@ -52,6 +52,11 @@ func (d *build) widened(lives []*Lifetime) []Range {
 		for _, c := range code {
 			widen(c.lo, c.hi)
 		}
+		for i := range d.copied {
+			for _, r := range d.copied[i].differs {
+				widen(r.lo, r.hi)
+			}
+		}
 		if len(all) == len(only) {
 			break
 		}

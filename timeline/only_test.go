@@ -93,6 +93,20 @@ func TestOnlyOfHistories(t *testing.T) {
 	}
 }
 
+// TestOnlyOfModule: a change of a module that does not fit says something of all of the module.
+func TestOnlyOfModule(t *testing.T) {
+	facts := []string{"extent 100..1000", "text 0x1000..0x2000", "snapshot 100..200 0x1000..0x2000=90 0x9000..0xb000=90",
+		"module m text=0x9000..0xb000 listed=100..201", "poke 500 0x9100 cc11 -> 9090"}
+	var c onlyChecker
+	whole, ranges := imageOf(t, facts), []Range{{0xa100, 0xa102}}
+	if got := whole.At(600).Read(0xa100, make([]byte, 2)).Standing; got != Conflicting {
+		t.Errorf("the whole image says %v", got)
+	}
+	if diff := c.compare(whole, imageOf(t, facts, ranges...), ranges); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // TestOnlyOfRules is TestOnlyOfHistories of the histories in testdata/rules.
 func TestOnlyOfRules(t *testing.T) {
 	files, err := filepath.Glob("testdata/rules/*.txtar")
