@@ -429,9 +429,7 @@ func (r *Replay) prepare(s *scan, opts Options) {
 		s.warn(w)
 	}
 	s.describe(r)
-	// One silent writer anywhere makes every byte unknown. Only the whole image
-	// shows whether there is one.
-	if opts.Only != nil && !s.arch.silent() && !r.saves {
+	if opts.Only != nil && !r.saves { // a saved index has the whole image
 		if only := opts.Only(r.kallsyms); only != nil {
 			s.b.Only(only)
 		}
