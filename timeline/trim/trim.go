@@ -184,26 +184,17 @@ func pagesIn(g timeline.Range) iter.Seq[uint64] { return pagesOf(g.Lo, max(g.Hi,
 // changed returns how many bytes a change of text has, at least one.
 func changed(p *perfdata.TextPoke) uint64 { return uint64(max(len(p.Old), len(p.New), 1)) }
 
-// copied yields where the snapshot has bytes, and the later copies that the recorder made.
-func (c *cut) copied() iter.Seq[timeline.Range] {
-	return func(yield func(timeline.Range) bool) {
-		all := func(snap *kcore.Snapshot) bool {
-			if snap == nil || snap.Core == nil {
-				return true
-			}
-			for _, s := range snap.Core.Segments {
-				if !yield(timeline.Range{Lo: s.Addr, Hi: s.Addr + uint64(len(s.Data))}) {
-					return false
-				}
-			}
-			return true
-		}
-		if !all(c.r.Snapshot) {
+// pagesOfCopy yields the addresses of the pages that a copy has bytes from.
+func pagesOfCopy(copied *kcore.Snapshot) iter.Seq[uint64] {
+	return func(yield func(uint64) bool) {
+		if copied == nil || copied.Core == nil {
 			return
 		}
-		for _, snap := range c.r.JournaledCopies() {
-			if !all(snap) {
-				return
+		for _, s := range copied.Core.Segments {
+			for p := range pagesOf(s.Addr, uint64(len(s.Data))) {
+				if !yield(p) {
+					return
+				}
 			}
 		}
 	}
@@ -227,25 +218,20 @@ func (c *cut) inSnapshot(addr uint64) bool {
 func (c *cut) choosePages() {
 	c.pages = make(map[uint64]bool)
 	code, _ := c.r.ProbedCode()
-	for _, g := range slices.Concat(code, c.opts.Ranges) {
-		for copied := range c.copied() {
-			// A range may be the whole address space.
-			part := timeline.Range{Lo: max(g.Lo, page(copied.Lo)), Hi: min(g.Hi, copied.Hi)}
-			for p := range pagesIn(part) {
-				if c.inSnapshot(p) {
-					c.pages[p] = true
-				}
-			}
+	wanted := slices.Concat(code, c.opts.Ranges)
+	choose := func(p uint64) {
+		// Not page by page of the ranges: one may be the whole address space.
+		if c.inSnapshot(p) && slices.ContainsFunc(wanted, func(g timeline.Range) bool { return g.Lo < g.Hi && page(g.Lo) <= p && p < g.Hi }) {
+			c.pages[p] = true
 		}
 	}
+	for p := range pagesOfCopy(c.r.Snapshot) {
+		choose(p)
+	}
 	for _, snap := range c.r.JournaledCopies() {
-		if snap.Core == nil || len(c.opts.Ranges) > 0 {
-			continue
-		}
-		// The pages that differ from the first copy, also without a poke.
-		for _, s := range snap.Core.Segments {
-			for p := range pagesOf(s.Addr, uint64(len(s.Data))) {
-				c.pages[p] = true
+		for p := range pagesOfCopy(snap) {
+			if choose(p); len(c.opts.Ranges) == 0 {
+				c.pages[p] = true // it differs from the first copy, perhaps without a poke
 			}
 		}
 	}

@@ -732,6 +732,10 @@ func TestLastPage(t *testing.T) {
 			if got := part.Image.At(2_500_000_000).Read(last+16, b[:7]); got.Given != 7 || b[0] != 0xcc {
 				t.Errorf("the cut recording has % x, %v", b[:got.Given], got.Standing)
 			}
+			kept := part.Image.At(2_500_000_000).Read(last-4000, b[:1]).Given == 1 // of the page that nothing changes
+			if want := name == "all addresses"; kept != want {
+				t.Errorf("the page before is kept: %v, want %v", kept, want)
+			}
 			claims(t, part, whole, whole.Report.Horizon)
 		})
 	}
