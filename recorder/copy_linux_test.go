@@ -282,7 +282,7 @@ func TestCopyAgain(t *testing.T) {
 			sums[0x1000] = 1
 		}
 		made := 0
-		c, err := copyTextUnchanged(path, sums, tt.first, func(dir string, _ func() uint64, sums map[uint64]uint64) (*textCopy, error) {
+		c, err := copyTextUnchanged(path, sums, func(dir string, _ func() uint64, sums map[uint64]uint64) (*textCopy, error) {
 			if tt.first != (len(sums) == 0) {
 				t.Errorf("%s: copy %d is made with %d sums", name, made, len(sums))
 			}

@@ -206,7 +206,7 @@ func (r *Recorder) startCopy() {
 	}
 	go func() {
 		path := filepath.Join(p.dir, dir)
-		c, err := copyTextUnchanged(path, p.pages, base == "", mem.copyText)
+		c, err := copyTextUnchanged(path, p.pages, mem.copyText)
 		x := copied{err: err, of: p}
 		if err != nil {
 			x.err = errors.Join(err, os.RemoveAll(path))
@@ -221,9 +221,10 @@ func (r *Recorder) startCopy() {
 // copiesTried is how many times a copy is made during which modules come and go.
 const copiesTried = 3
 
-// copyTextUnchanged makes a copy as makeCopy does, once more if modules came or went meanwhile. first says that
-// makeCopy fills sums.
-func copyTextUnchanged(path string, sums map[uint64]uint64, first bool, makeCopy func(string, func() uint64, map[uint64]uint64) (*textCopy, error)) (c *textCopy, err error) {
+// copyTextUnchanged makes a copy as makeCopy does, which is [memory.copyText], once more if modules came or went
+// meanwhile.
+func copyTextUnchanged(path string, sums map[uint64]uint64, makeCopy func(string, func() uint64, map[uint64]uint64) (*textCopy, error)) (c *textCopy, err error) {
+	first := len(sums) == 0
 	for range copiesTried {
 		if c, err = makeCopy(path, now, sums); !errors.Is(err, errModulesChanged) {
 			return c, err

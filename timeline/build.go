@@ -40,15 +40,11 @@ func (b *Builder) build(consume bool) (*Image, error) {
 	}
 	index := b.index()
 	d := newBuild(b, index)
-	if d.pairs = b.pairing(); d.pairs != nil && !b.skips() {
-		d.only = nil // a contradiction anywhere matters
-	}
+	d.pairs = b.pairing()
 	d.consume = consume && d.pairs == nil
 	im := d.image()
 	if d.pairs != nil && (d.textCrowded || im.contradicted()) {
-		only := d.only
 		d = newBuild(b, index)
-		d.only = only
 		im = d.image()
 	}
 	if d.tooLarge {
@@ -73,7 +69,7 @@ type build struct {
 	*Builder
 	index     siteIndex
 	consume   bool    // parts of the log are given up when the histories of their sites are there
-	only      []Range // Builder.only, widened; nil: all addresses
+	only      []Range // the addresses that the image has, see widened; nil: all
 	codeFacts int     // how many symbols and modules there are
 	arena     []byte  // the builder's, and behind it the code of programs and copies
 	tooLarge  bool
@@ -132,7 +128,7 @@ type build struct {
 }
 
 func newBuild(b *Builder, index siteIndex) *build {
-	return &build{Builder: b, index: index, codeFacts: len(b.symbols) + len(b.modules), arena: slices.Clip(b.arena), reader: new(reader), readers: new(readerPool), only: b.only,
+	return &build{Builder: b, index: index, codeFacts: len(b.symbols) + len(b.modules), arena: slices.Clip(b.arena), reader: new(reader), readers: new(readerPool), only: b.imaged(),
 		explicit: windowsByPlaceOf(b.windows)}
 }
 
@@ -156,7 +152,7 @@ func (d *build) image() *Image {
 		d.segments, d.isSeed = d.seeded()
 	}
 	d.im = &Image{first: d.first, horizon: d.horizon, segments: d.segments,
-		textLo: d.textLo, textHi: d.textHi, only: d.only}
+		textLo: d.textLo, textHi: d.textHi}
 	bounds := d.bounds()
 	d.gaps[gapsOfText] = flatten(append(slices.Clone(d.Builder.gaps[GapPokes]), bounds...))
 	d.gaps[gapsOfCode] = flatten(append(slices.Clone(d.Builder.gaps[GapSymbols]), bounds...)).union(d.births())
@@ -203,9 +199,13 @@ func (d *build) image() *Image {
 	}
 	d.joinCodeReads(lives)
 	d.compareSnapshots(lives)
-	d.only = d.widened(lives)
+	var code []*cluster
+	if d.looksForOrders() {
+		code = d.clusters()
+	}
+	d.only = d.widened(lives, code)
 	d.im.only = d.only
-	d.possible = d.findOrders()
+	d.possible = d.findOrders(code)
 	if d.consume && len(lives) >= manyLives {
 		d.Builder.symbols = nil // the lifetimes have all of them
 		debug.FreeOSMemory()

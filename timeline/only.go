@@ -22,14 +22,19 @@ func asked(ranges []Range) []Range {
 	return JoinRanges(slices.DeleteFunc(slices.Clone(ranges), func(r Range) bool { return r.Hi <= r.Lo }))
 }
 
-// widened returns the ranges of d.only with all of the facts that they cut. Explicit windows are pokes by now, and code
-// that perf fetched is of a lifetime.
-func (d *build) widened(lives []*Lifetime) []Range {
-	only := d.only
-	var code []*cluster // whose orders are looked for together
-	if len(only) > 0 && d.looksForOrders() {
-		code = d.clusters()
+// imaged returns the ranges that images are asked for; nil: all addresses. Where writers may be silent, a
+// contradiction anywhere matters.
+func (b *Builder) imaged() []Range {
+	if len(b.only) > 0 && b.pairing() != nil {
+		return nil
 	}
+	return b.only
+}
+
+// widened returns the ranges of d.only with all of the facts that they cut. Explicit windows are pokes by now, and code
+// that perf fetched is of a lifetime. The orders of each cluster of code, if there are any, are looked for together.
+func (d *build) widened(lives []*Lifetime, code []*cluster) []Range {
+	only := d.only
 	for len(only) > 0 {
 		all := slices.Clone(only)
 		widen := func(lo, hi uint64) {

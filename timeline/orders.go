@@ -72,8 +72,8 @@ func (d *build) looksForOrders() bool {
 	return (d.clocksDiffer() || d.differ) && d.delayed == nil && d.twice == nil && d.limits.orders > 0
 }
 
-// findOrders returns what the possible orders of records say, by address and time.
-func (d *build) findOrders() []*orderSet {
+// findOrders returns what the possible orders of records say, by address and time. code are the clusters.
+func (d *build) findOrders(code []*cluster) []*orderSet {
 	if !d.looksForOrders() {
 		return nil
 	}
@@ -83,7 +83,7 @@ func (d *build) findOrders() []*orderSet {
 	budget := d.limits.orders + orderStatesOfRecord*(int(d.added)+len(d.symbols))
 	var all []*orderSet
 	other, programs := d.otherFacts(), d.programsByAddr()
-	for _, c := range d.clusters() {
+	for _, c := range code {
 		if len(other) > 0 && wanted(other, c.lo, c.hi) || !wantedAll(d.only, c.lo, c.hi-c.lo) {
 			continue
 		}

@@ -48,10 +48,10 @@ func (p *Pokes) Room(n int) []ShortPoke {
 // PutShort is [Pokes.Put] for the first n changes in the last Room. All have oldLen old bytes and newLen new
 // ones, and are of the same CPU.
 func (p *Pokes) PutShort(n, oldLen, newLen, cpu int) {
-	x := p.b
 	if p.skip {
 		return
 	}
+	x := p.b
 	if x.pokes = x.pokes[:len(x.pokes)+n]; n > 0 {
 		x.group(traits{uint16(oldLen), uint16(newLen), cpuNumber(cpu), 0})
 	}

@@ -26,7 +26,7 @@ type furtherSnapshot struct {
 	differs []run
 	traps   []Range // see findTraps
 	lone    []Range // see loneTraps
-	// nearLoss is set if records may be missing so close to it that it may show a trap of which there is none.
+	// nearLoss is set if records may be missing so close to it that it may show the trap of a change that has none.
 	nearLoss bool
 }
 
@@ -350,7 +350,7 @@ func (c *historyBuilder) read(p *progress, changes []change, i int) {
 	}
 	agrees := c.finds(p, ch)
 	fact := claim{content: ch.old, source: SourceSnapshot}
-	at := max(ch.time, p.t) // one before it may have been made until later
+	at := max(ch.time, p.t) // the copy before it may have been made until later
 	weak, end := c.weakSnapshot(p, ch)
 	if weak != ReasonNone && end <= p.t {
 		return // it says nothing of the time since then

@@ -487,8 +487,8 @@ func (q *at) question(asked *question, line int) (out any, code int) {
 }
 
 // ofKernelHalf reports whether an address can only be of a kernel, whatever file perf prints for it (perf script
-// --show-kernel-path prints that of a copy). On s390x the kernel has no addresses of its own, and the x86 page of
-// vsyscalls is of user space.
+// --show-kernel-path prints that of a copy). On s390x kernel and user space have the same addresses, and the x86
+// page of vsyscalls is of user space.
 func (q *at) ofKernelHalf(addr uint64) bool {
 	const vsyscall = 0xffff_ffff_ff60_0000 // VSYSCALL_ADDR (arch/x86/include/uapi/asm/vsyscall.h)
 	return addr >= 1<<63 && q.r.Machine() != elf.EM_S390 && !(q.r.Machine() == elf.EM_X86_64 && addr&^0xfff == vsyscall)

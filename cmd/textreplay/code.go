@@ -296,11 +296,7 @@ func symbolsNamed(r *replay.Replay, symbol string, views ...timeline.View) ([]ti
 	if len(found) == 0 {
 		_, name, _ := timeline.SplitName(symbol)
 		unknown := &replay.QuestionError{Text: symbol, Msg: "no symbol of this name"}
-		if k := r.Kallsyms(); k != nil && k.Restricted() {
-			unknown.Err = replay.ErrNoAddresses
-		} else {
-			unknown.Similar = r.Similar(name, 3)
-		}
+		r.ExplainName(unknown, name)
 		return nil, unknown
 	}
 	return found, nil

@@ -102,9 +102,7 @@ func first[T any](seq iter.Seq[T], n int) []T {
 }
 
 // tsc and wall return why times of these forms cannot be converted, nil if they can.
-func (d *digest) tsc() error {
-	return d.Clock.Converts()
-}
+func (d *digest) tsc() error { return d.Clock.Converts() }
 
 func (d *digest) wall() error {
 	_, err := d.Clock.ToWall(d.First)

@@ -292,7 +292,7 @@ func (l *log) change(c *replay.Change, to printer) error {
 	case c.Loss != nil && !l.kinds.has(kindLost) && !l.summary:
 		l.hidden++
 		return nil
-	case c.Loss != nil:
+	case c.Loss != nil: // it may hide any change
 		return to.lost(c.Loss)
 	case c.Sequence != nil && !c.Sequence.Single():
 		if l.shown[c.Sequence] || !l.wants(kindPoke, v, c.Sequence.Site, 8, "") {

@@ -4,9 +4,10 @@
 package main
 
 import (
+	"math"
+
 	"github.com/textreplay/textreplay/timeline"
 	"github.com/textreplay/textreplay/timeline/replay"
-	"math"
 )
 
 // A printkClock converts printk's times to those of the recording.

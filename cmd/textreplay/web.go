@@ -215,8 +215,9 @@ func (in *webInput) load() (*web.Recording, error) {
 	var r *replay.Replay
 	var err error
 	if in.opens == 1 && in.spool == "" {
-		r, err = a.loadAndWarn()
-		a.warnWindows("the lists of changes")
+		if r, err = a.loadAndWarn(); err == nil {
+			a.warnWindows("the lists of changes")
+		}
 	} else {
 		r, err = a.load()
 	}

@@ -48,8 +48,8 @@ var mutants = []mutant{
 	{"standing", "a range without an address asks for nothing", "asked",
 		"r.Hi <= r.Lo", "false",
 		"TestOnlyOfHistories"},
-	{"standing", "where writers may be silent, an image has all places", "Builder.build",
-		"d.pairs != nil && !b.skips()", "d.pairs != nil && false",
+	{"standing", "where writers may be silent, an image has all places", "Builder.imaged",
+		"len(b.only) > 0 && b.pairing() != nil", "false",
 		"TestOnlyOfRules"},
 
 	// validity: every answer carries its validity.
@@ -1455,8 +1455,8 @@ var mutants = []mutant{
 	{"coverage", "nothing may show a silent writer", "Builder.build",
 		"if d.pairs != nil && (d.textCrowded || im.contradicted()) {", "if false {",
 		"TestRules/silent-writers: a contradiction anywhere in core text shows a silent writer: nothing is known"},
-	{"coverage", "a silent writer anywhere in kernel text counts", "Builder.build",
-		"d.pairs != nil && !b.skips()", "d.pairs != nil && false",
+	{"coverage", "a silent writer anywhere in kernel text counts", "Builder.imaged",
+		"len(b.only) > 0 && b.pairing() != nil", "false",
 		"TestSilentWritersEverywhere"},
 	{"coverage", "out-of-line code changes without a record too", "historyBuilder.beginOutOfLine",
 		"c.build.gaps[gapsOfSlots]", "c.build.gaps[gapsOfCode]",

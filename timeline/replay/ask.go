@@ -379,13 +379,21 @@ func (r *Replay) ParseAddr(s string, t uint64) (uint64, error) {
 	if e, ok := err.(*QuestionError); ok && e.Msg == noSuchSymbol {
 		if r.kallsyms == nil {
 			e.Err = ErrNoKallsyms
-		} else if r.kallsyms.Restricted() {
-			e.Err = ErrNoAddresses
 		} else if p, err := splitPlace(s); err == nil {
-			e.Similar = r.Similar(p.name, 3)
+			r.ExplainName(e, p.name)
 		}
 	}
 	return addr, err
+}
+
+// ExplainName sets what the error of a question about a name says of it, if there is no such symbol: names that look
+// like it, or why kallsyms has none.
+func (r *Replay) ExplainName(e *QuestionError, name string) {
+	if r.kallsyms != nil && r.kallsyms.Restricted() {
+		e.Err = ErrNoAddresses
+		return
+	}
+	e.Similar = r.Similar(name, 3)
 }
 
 // Near returns the range of addresses for [Options.Only] that a question about

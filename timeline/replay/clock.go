@@ -143,7 +143,8 @@ func (c *Clock) Converts() error {
 
 // TSC converts a counter value (TSC on x86, CNTVCT on arm64) to the recording's
 // time, in nanoseconds. If the recording has no conversion, or if the value is before
-// the clock's zero or after its last time, 2^63 ns, the error says so.
+// the clock's zero, before those that a short counter converts, or after the clock's last
+// time, 2^63 ns, the error says so.
 func (c *Clock) TSC(tsc uint64) (uint64, error) {
 	if err := c.Converts(); err != nil {
 		return 0, err

@@ -95,7 +95,7 @@ func TestAddID(t *testing.T) {
 	dir := t.TempDir()
 	d := Open(dir)
 	defer d.Close()
-	for _, id := range []string{"", ".", "..", "../x", "a/b"} {
+	for _, id := range []string{"", ".", "..", "../x", "a/b", "/"} {
 		if _, err := d.Add(r, id, Options{}); err == nil {
 			t.Errorf("%q is taken for an id", id)
 		}

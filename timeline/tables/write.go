@@ -90,7 +90,7 @@ func Names() []string {
 // is written. If a file of it has changed since it was opened, the recording is not added, and the error is
 // a [*replay.ChangedError]. Other errors are those of the file system, or a [*VersionError].
 func (d *Dir) Add(r *replay.Replay, id string, opts Options) (*Manifest, error) {
-	if id == "" || id != filepath.Base(id) || strings.HasPrefix(id, ".") {
+	if !filepath.IsLocal(id) || id != filepath.Base(id) || strings.HasPrefix(id, ".") {
 		return nil, fmt.Errorf("tables: %q is no id of a recording", id)
 	}
 	if m, err := d.Has(id); m != nil || err != nil {
