@@ -178,9 +178,6 @@ func pagesOf(addr, n uint64) iter.Seq[uint64] {
 	}
 }
 
-// pagesIn yields the addresses of the pages of [g.Lo, g.Hi).
-func pagesIn(g timeline.Range) iter.Seq[uint64] { return pagesOf(g.Lo, max(g.Hi, g.Lo)-g.Lo) }
-
 // changed returns how many bytes a change of text has, at least one.
 func changed(p *perfdata.TextPoke) uint64 { return uint64(max(len(p.Old), len(p.New), 1)) }
 
