@@ -240,6 +240,10 @@ func withoutDuplicates(pokes []InPlacePoke) []InPlacePoke {
 	return append(single, pokes[from:]...)
 }
 
+// IdleMoments returns the moments that bound windows, by task, then by time: of each task those next to
+// its pokes. They must not be changed, and are valid until the windows are closed.
+func (w *Windows) IdleMoments() []IdleMoment { return w.idle }
+
 // Widen makes all windows longer at both ends by skew nanoseconds, by which the clocks of
 // the CPUs differ. It must be called before w is used.
 func (w *Windows) Widen(skew uint64) { w.skew = skew }

@@ -30,8 +30,10 @@ It drops samples, hardware trace and the memory maps of processes, unless --samp
 or --aux asks for them.
 
 With --time it keeps nothing from B on and no samples before A. It keeps the changes
-before A, because the answers from A to B depend on them. With --symbol it keeps
-only the pages of these functions, with their changes, and all dynamic code.
+before A, because the answers from A to B depend on them, and those that are being
+made at B, up to the last one: their traps may be there before B. With --symbol it
+keeps only the pages of these functions, with their changes, all dynamic code, and
+the changes of those other pages that bound the traps.
 
 If the small recording says that bytes are known, so does the whole one, unless a change
 from B on finds other bytes there, or shows that clocks differ. A record of the idle
@@ -96,7 +98,7 @@ recording is damaged too. A copy of text that was given with --kcore is left out
 				}
 				return outputError(encoder(a.out).Encode(sum))
 			}
-			a.sayf("wrote %s, %.1f MB%s", out, float64(size)/1e6, knowsLess(r.Report, known, opts.To))
+			a.sayf("wrote %s, %.1f MB%s", out, float64(size)/1e6, knowsUntil(r.Report, known, opts.To))
 			return nil
 		},
 	}
@@ -117,11 +119,11 @@ type trimSummary struct {
 	Horizon string  `json:"horizon"`
 }
 
-// knowsLess says from when on nothing is known in a recording that was cut out of a whole one, if more
-// than that was to be kept, up to the time to or the end of the whole. A ring buffer that was full then
+// knowsUntil says from when on nothing is known in a recording that was cut out of a whole one, if more
+// or less than that was to be kept, up to the time to or the end of the whole. A ring buffer that was full then
 // recorded nothing. What proves the answers may come after it, such as a reading of a probe's hit
 // counters.
-func knowsLess(whole *replay.Report, known trim.Result, to uint64) string {
+func knowsUntil(whole *replay.Report, known trim.Result, to uint64) string {
 	if to == 0 {
 		to = timeline.MaxTime
 	}
@@ -132,6 +134,8 @@ func knowsLess(whole *replay.Report, known trim.Result, to uint64) string {
 		return "; kernel text is known in it until " + replay.Seconds(known.To) + " only (textreplay info says why)"
 	case known.Horizon < min(whole.Horizon, to-1):
 		return "; nothing is known in it after its last record, at " + replay.Seconds(known.Horizon)
+	case known.Horizon > to-1:
+		return "; its last change is of " + replay.Seconds(known.Horizon) + ", as its trap may be there before"
 	}
 	return ""
 }

@@ -36,8 +36,9 @@ const (
 
 // Options say what is kept.
 type Options struct {
-	// Records from To on are dropped; 0 keeps all. Times are in nanoseconds of the
-	// records' clock.
+	// Records from To on are dropped, 0 keeps all, but for the changes that are being made at To: a
+	// CPU may meet their traps before it. They are kept up to the last one, with what else changes text
+	// up to there. Times are in nanoseconds of the records' clock.
 	To uint64
 	// Samples before From are dropped. Other records before From are kept, because
 	// the answers after From depend on them.
@@ -125,9 +126,11 @@ func Write(dir string, r *replay.Replay, opts Options) (Result, error) {
 // write writes the files of the directory, and returns what is known in the recording there.
 func write(d *outfile.Dir, r *replay.Replay, opts Options) (Result, error) {
 	c := &cut{r: r, rec: r.Recording, opts: opts, ops: make(map[uint64]bool), loaded: make(map[uint32]bool)}
-	_, twice := r.UncertaintyBefore(opts.To)
-	c.setBack = len(twice) > 0
 	c.choosePages()
+	c.findBounds()
+	_, twice := r.UncertaintyBefore(c.opts.To)
+	c.setBack = len(twice) > 0
+	c.chooseChanged()
 	if err := c.writeData(d); err != nil {
 		return Result{}, err
 	}
@@ -153,7 +156,12 @@ type cut struct {
 	pages map[uint64]bool // addresses of pages whose contents are kept
 	text  [][]byte        // contents of pokes that are kept, for their branches' names
 	at    []uint64        // and their addresses
-	ops   map[uint64]bool // the structs ftrace_ops that kept trampolines hand over
+
+	wanted uint64                // Options.To, which findBounds moves
+	ranges []timeline.Range      // Options.Ranges, and what probes ran
+	others map[uint64]bool       // addresses of further pages whose pokes are kept
+	idle   []timeline.IdleMoment // when tasks that change text did something else
+	ops    map[uint64]bool       // the structs ftrace_ops that kept trampolines hand over
 
 	setBack bool            // the clock was set back before the end
 	loaded  map[uint32]bool // ids of BPF programs whose load is kept, and the info
@@ -211,14 +219,14 @@ func (c *cut) inSnapshot(addr uint64) bool {
 	return false
 }
 
-// choosePages finds the pages whose contents in the copies of text are kept.
+// choosePages finds the pages whose contents in the copies of text are kept, whatever changed there.
 func (c *cut) choosePages() {
 	c.pages = make(map[uint64]bool)
 	code, _ := c.r.ProbedCode()
-	wanted := slices.Concat(code, c.opts.Ranges)
+	c.ranges = slices.Concat(code, c.opts.Ranges)
 	choose := func(p uint64) {
 		// Not page by page of the ranges: one may be the whole address space.
-		if c.inSnapshot(p) && slices.ContainsFunc(wanted, func(g timeline.Range) bool { return g.Lo < g.Hi && page(g.Lo) <= p && p < g.Hi }) {
+		if c.inSnapshot(p) && c.isAskedFor(p) {
 			c.pages[p] = true
 		}
 	}
@@ -232,6 +240,10 @@ func (c *cut) choosePages() {
 			}
 		}
 	}
+}
+
+// chooseChanged finds the pages that are kept because something changed there, or ran there.
+func (c *cut) chooseChanged() {
 	sc := c.rec.Scan(perfdata.Only(perfdata.RecordTextPoke))
 	seen := make(map[string]bool)
 	var p perfdata.TextPoke
@@ -312,19 +324,8 @@ func (c *cut) fixed(addr uint64) bool {
 	})
 }
 
-// keepsPoke reports whether a poke is kept: all of them without ranges; with
-// ranges those of kept pages and all of dynamic code.
-func (c *cut) keepsPoke(p *perfdata.TextPoke) bool {
-	if len(c.opts.Ranges) == 0 || !c.fixed(p.Addr) {
-		return true
-	}
-	for a := range pagesOf(p.Addr, changed(p)) {
-		if c.pages[a] {
-			return true
-		}
-	}
-	return false
-}
+// keepsPoke is keepsAt for a poke.
+func (c *cut) keepsPoke(p *perfdata.TextPoke) bool { return c.keepsAt(p.Addr, changed(p)) }
 
 // keeps reports whether a record is kept, whose trailer is id. unread is why the trailer cannot be
 // read; keeps returns it if it needs the trailer. Records that perf itself wrote have none.
@@ -340,7 +341,8 @@ func (c *cut) keeps(rec *perfdata.Record, id *perfdata.SampleID, unread error) (
 	if c.setBack && rec.Type != perfdata.RecordSample {
 		decided = false // any record of a task may show since when the clock was set back
 	}
-	if decided && !hotplug && !hasGuests {
+	bounds := unread == nil && c.isBound(rec, id)
+	if decided && !hotplug && !hasGuests && !bounds {
 		return keep, nil
 	}
 	if unread != nil {
@@ -351,10 +353,12 @@ func (c *cut) keeps(rec *perfdata.Record, id *perfdata.SampleID, unread error) (
 		return false, nil
 	}
 	switch {
-	case hotplug:
+	case hotplug, bounds:
 		return id.Time < c.opts.To, nil
 	case decided:
 		return keep, nil
+	case (rec.Type == perfdata.RecordComm || rec.Type == perfdata.RecordFork) && !c.setBack:
+		return id.Time < c.wanted, nil
 	case rec.Type == perfdata.RecordSample:
 		return c.keepsSample(rec, id), nil
 	case rec.Type == perfdata.RecordTextPoke:
@@ -422,7 +426,7 @@ func (c *cut) keepsSample(rec *perfdata.Record, id *perfdata.SampleID) bool {
 	case id.Event != nil && strings.HasPrefix(id.Event.Name, "module:"):
 		return id.Time < c.opts.To // without these, modules that have gone would seem to be still there
 	}
-	return c.opts.Samples && (id.Time == 0 || id.Time >= c.opts.From && id.Time < c.opts.To)
+	return c.opts.Samples && (id.Time == 0 || id.Time >= c.opts.From && id.Time < c.wanted)
 }
 
 // writeCounters copies the readings of probes' hit counters, and the formats of tracepoints

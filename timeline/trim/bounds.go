@@ -1,0 +1,131 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package trim
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/textreplay/textreplay/perfdata"
+	"github.com/textreplay/textreplay/timeline"
+)
+
+// A CPU may meet a trap around the time of a poke, and other records bound that time (rule windows of
+// docs/truth.md). So three kinds of records are kept besides those of the pokes that are wanted:
+//
+//	pokes of a kept page             p               │          q
+//	their windows            ├───────┼─────┤         │├─────────┼───┤       without q, nothing would show
+//	                                            ├────┼──────────┤           that it may trap before To
+//	what bounds them         b             e         │
+//	                                              Options.To
+//
+//   - changes that were being made at Options.To, up to the last one of them, with all records of text up
+//     to there (q);
+//   - records of other things that the tasks made which change text (e);
+//   - other pokes (b). If only one poke of a place were kept, it would seem to be unchanged afterwards, so
+//     all pokes of its page are kept, but nothing of the copies of text.
+
+// findBounds finds these records. It moves the end of what is kept.
+func (c *cut) findBounds() {
+	c.others = make(map[uint64]bool)
+	c.wanted = c.opts.To
+	w := c.r.Windows()
+	c.idle = w.IdleMoments()
+	if len(c.opts.Ranges) > 0 {
+		c.keepAcross(w)
+	}
+	end, last := c.opts.To, c.r.Report.Horizon // where the recording has no clean end, not all that follows was recorded
+	if c.r.Report.Clean {
+		last = timeline.MaxTime - 1
+	}
+	skew := c.r.Report.ClockUncertainty
+	var times []uint64 // of what bounds windows
+	for p, proven := range w.Proven() {
+		if p.Len == 0 || proven.From >= min(c.opts.To, proven.To) || !c.keepsAt(p.Addr, uint64(p.Len)) {
+			continue
+		}
+		if p.Time >= c.opts.To {
+			end = max(end, timeline.Later(min(p.Time, last), 1))
+		}
+		if len(c.opts.Ranges) > 0 {
+			for _, t := range [...]uint64{timeline.Later(proven.From, skew), proven.To - min(proven.To, skew)} {
+				if n := len(times); n < 2 || times[n-1] != t && times[n-2] != t {
+					times = append(times, t)
+				}
+			}
+		}
+	}
+	c.opts.To = end
+	if len(times) == 0 {
+		return
+	}
+	slices.Sort(times)
+	for p := range w.Proven() {
+		if _, bounds := slices.BinarySearch(times, p.Time); bounds {
+			c.others[page(p.Addr)] = true
+		}
+	}
+	c.keepAcross(w)
+}
+
+// keepsAt reports whether a poke of n bytes at addr is kept: all of them without ranges; with ranges those of
+// kept pages and all of dynamic code.
+func (c *cut) keepsAt(addr, n uint64) bool {
+	if len(c.opts.Ranges) == 0 || !c.fixed(addr) {
+		return true
+	}
+	for p := range pagesOf(addr, max(n, 1)) {
+		if c.hasPokes(p) {
+			return true
+		}
+	}
+	return false
+}
+
+// hasPokes reports whether the pokes of a page are kept. No copy of text need have a page that is asked for.
+func (c *cut) hasPokes(p uint64) bool { return c.pages[p] || c.others[p] || c.isAskedFor(p) }
+
+// isAskedFor reports whether a page has a part of the ranges.
+func (c *cut) isAskedFor(p uint64) bool {
+	return slices.ContainsFunc(c.ranges, func(g timeline.Range) bool { return g.Lo < g.Hi && page(g.Lo) <= p && p < g.Hi })
+}
+
+// keepAcross keeps the pokes of pages that only a part of a kept poke lies in: what they change of it would
+// seem to be unchanged.
+func (c *cut) keepAcross(w *timeline.Windows) {
+	var across []timeline.Range // pokes that are in several pages
+	for p := range w.Proven() {
+		if n := uint64(p.Len); n > 0 && page(p.Addr) != page(p.Addr+n-1) {
+			across = append(across, timeline.Range{Lo: p.Addr, Hi: p.Addr + n})
+		}
+	}
+	for more := true; more; {
+		more = false
+		for _, a := range across {
+			n := a.Hi - a.Lo
+			if !c.keepsAt(a.Lo, n) {
+				continue
+			}
+			for p := range pagesOf(a.Lo, n) {
+				if !c.hasPokes(p) {
+					c.others[p], more = true, true
+				}
+			}
+		}
+	}
+}
+
+// isBound reports whether a record, which is no poke, may bound the window of one: it is of a task that changes text,
+// and of its records next to a poke.
+func (c *cut) isBound(rec *perfdata.Record, id *perfdata.SampleID) bool {
+	switch rec.Type {
+	case perfdata.RecordComm, perfdata.RecordFork, perfdata.RecordExit, perfdata.RecordMMAP, perfdata.RecordMMAP2:
+	default:
+		return false
+	}
+	_, found := slices.BinarySearchFunc(c.idle, id, func(m timeline.IdleMoment, id *perfdata.SampleID) int {
+		return cmp.Or(cmp.Compare(m.TID, id.TID), cmp.Compare(m.Time, id.Time))
+	})
+	return found && id.Time > 0
+}
