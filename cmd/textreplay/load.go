@@ -204,6 +204,14 @@ func readWindows(path string) ([]timeline.ExplicitWindow, error) {
 	return windows, nil
 }
 
+// inputName returns the name of the recording where it is not that of its file: standard input is read from a copy.
+func (a *app) inputName() string {
+	if a.input == "-" {
+		return standardInput
+	}
+	return ""
+}
+
 // spooled returns the file of a recording, which for standard input is a copy. The caller calls
 // remove when it no longer needs the file's name.
 func (a *app) spooled(path string) (name string, remove func(), err error) {

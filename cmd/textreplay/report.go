@@ -55,7 +55,7 @@ it leaves out.`,
 			}
 			var stats *web.ReportStats
 			err = a.writeFile(output, func(w io.Writer) (err error) {
-				stats, err = web.WriteReport(w, &web.Recording{Replay: r, Text: text}, opts)
+				stats, err = web.WriteReport(w, &web.Recording{Replay: r, Name: a.inputName(), Text: text}, opts)
 				return err
 			})
 			var empty *web.RequestError

@@ -241,5 +241,5 @@ func (in *webInput) load() (*web.Recording, error) {
 		a.closeAll()
 		return nil, err
 	}
-	return &web.Recording{Replay: r, Text: text, Close: a.closeAll}, nil
+	return &web.Recording{Replay: r, Name: in.app.inputName(), Text: text, Close: a.closeAll}, nil
 }

@@ -123,7 +123,7 @@ func (q *request) page(name, title string, body any) error {
 	if ns, err := strconv.ParseUint(q.FormValue("ns"), 10, 64); err == nil && t == "" {
 		t = replay.Seconds(ns)
 	}
-	l := &layout{Title: title, Page: name, Recording: q.r.Recording.Path(), Number: q.number, Live: q.srv.opts.Live,
+	l := &layout{Title: title, Page: name, Recording: q.name(), Number: q.number, Live: q.srv.opts.Live,
 		Stale: q.stale.Load(), Pending: q.early, Problem: q.srv.opts.Problem(), T: t, Query: q.FormValue("q"), Body: body,
 		Nav: []navItem{{"Overview", keep("/", t), "overview"}, {"Map", keep("/map", t), "map"}, {"Functions", keep("/functions", t), "functions"}, {"Log", keep("/log", t), "log"}, {"Diff", keep("/diff", t), "diff"}}}
 	timeless := q.URL.Query()

@@ -146,7 +146,7 @@ func (x *reportWriter) begin() error {
 	if err != nil {
 		return err
 	}
-	x.page = reportPage{Title: "textreplay report", Recording: x.r.Recording.Path(), From: replay.Seconds(x.from), To: replay.Seconds(x.to),
+	x.page = reportPage{Title: "textreplay report", Recording: x.name(), From: replay.Seconds(x.from), To: replay.Seconds(x.to),
 		Style: template.CSS(css), Script: template.JS(js)}
 	x.used = len(css) + len(js) + 4096
 	return nil

@@ -25,6 +25,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"embed"
 	"errors"
@@ -52,6 +53,7 @@ var content embed.FS
 // A Recording is a loaded recording with the words for what is in it.
 type Recording struct {
 	Replay *replay.Replay
+	Name   string // of what was given; "": the file's
 	Text   Text
 	// Close releases the recording. It is called once, when no request needs it any more.
 	Close func()
@@ -290,6 +292,9 @@ type session struct {
 	plane *plane
 	spans []lifespan
 }
+
+// name returns the name of the recording.
+func (s *session) name() string { return cmp.Or(s.rec.Name, s.r.Recording.Path()) }
 
 // An openedFile is a file of the recording, as it was when it was opened.
 type openedFile struct {

@@ -664,7 +664,7 @@ func (a *addition) write(name string, shared bool, fill filler) error {
 
 // rowsIn returns how many rows a file has.
 func rowsIn(path string, size int64) (int64, error) {
-	f, err := os.Open(path)
+	f, _, err := mapfile.Regular(path)
 	if err != nil {
 		return 0, err
 	}

@@ -17,16 +17,19 @@ import (
 // file.
 func TestDamagedBases(t *testing.T) {
 	for _, tt := range []struct {
-		name   string
-		at, to []int32
-		ok     bool
+		name    string
+		at, to  []int32
+		flipped bool
+		ok      bool
 	}{
-		{"as it should be", []int32{8, 4092}, []int32{1, 2}, true},
-		{"an address without its value", []int32{8, 16}, []int32{1}, false},
-		{"a value without its address", []int32{8}, []int32{1, 2}, false},
-		{"behind the page", []int32{4093}, []int32{1}, false},
-		{"before it", []int32{-4}, []int32{1}, false},
-		{"one inside the other", []int32{8, 10}, []int32{1, 2}, false},
+		{"as it should be", []int32{8, 4092}, []int32{1, 2}, false, true},
+		{"a flipped bit", []int32{8, 4092}, []int32{1, 2}, true, false},
+		{"another value", []int32{8, 4092}, []int32{1, 3}, false, false},
+		{"an address without its value", []int32{8, 16}, []int32{1}, false, false},
+		{"a value without its address", []int32{8}, []int32{1, 2}, false, false},
+		{"behind the page", []int32{4093}, []int32{1}, false, false},
+		{"before it", []int32{-4}, []int32{1}, false, false},
+		{"one inside the other", []int32{8, 10}, []int32{1, 2}, false, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -37,7 +40,12 @@ func TestDamagedBases(t *testing.T) {
 			}
 			defer f.Close()
 			const offset = 5 * pageSize
-			if err := writeRows(f, []textRow{{Offset: offset, Page: make([]byte, pageSize), RelocAt: tt.at, RelocTo: tt.to}}); err != nil {
+			row := textRow{Offset: offset, Page: make([]byte, pageSize), RelocAt: tt.at, RelocTo: tt.to}
+			moved := []relocation{{8, 1}, {4092, 2}}
+			if row.Hash = (&page{content: row.Page, moved: moved}).hash(); tt.flipped {
+				row.Page[100] = 1
+			}
+			if err := writeRows(f, []textRow{row}); err != nil {
 				t.Fatal(err)
 			}
 			stored := newStoredText(dir)
@@ -94,9 +102,9 @@ func TestMostBases(t *testing.T) {
 		}
 		defer f.Close()
 		p := &page{content: content(i)}
-		p.Hash[0], p.Hash[1], p.Offset = byte(i), byte(i>>8), offset
-		other := &page{content: content(i)}
-		other.Hash[0], other.Hash[1], other.Hash[2], other.Offset = byte(i), byte(i>>8), 1, int64(i)*pageSize<<8
+		p.Hash, p.Offset = p.hash(), offset
+		other := &page{content: content(i)[1:]}
+		other.Hash, other.Offset = other.hash(), int64(i)*pageSize<<8
 		if _, err := writeText(f, []*page{p, other}); err != nil {
 			t.Fatal(err)
 		}
@@ -113,7 +121,7 @@ func TestMostBases(t *testing.T) {
 		}
 		var got, want []int
 		for _, b := range bases {
-			got = append(got, int(b.hash[0])|int(b.hash[1])<<8)
+			got = append(got, int(b.content[0])|int(b.content[1])<<8)
 			if !bytes.Equal(b.content, content(got[len(got)-1])) {
 				t.Fatalf("page %d has another content", got[len(got)-1])
 			}

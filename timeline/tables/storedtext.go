@@ -7,12 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/parquet-go/parquet-go"
+
+	"github.com/textreplay/textreplay/internal/mapfile"
 )
 
 // A storedText is what is known of the files with pages in a directory of the table text.
@@ -58,29 +59,60 @@ func (t *storedText) readNew() error {
 	return nil
 }
 
-// readFile reads which pages a file has.
-func (t *storedText) readFile(name string) error {
-	f, err := os.Open(name)
+// readParquet calls read with a parquet file.
+func readParquet(name string, read func(*parquet.File) error) (err error) {
+	f, info, err := mapfile.Regular(name)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	type place struct {
-		Hash   [16]byte `parquet:"page_hash"`
-		Offset int64    `parquet:"text_offset"`
+	// The library panics where a damaged file contradicts itself.
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("the file is damaged: %v", r)
+		}
+	}()
+	file, err := parquet.OpenFile(f, info.Size(), parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
+	if err != nil {
+		return err
 	}
-	in := parquet.NewGenericReader[place](f)
+	return read(file)
+}
+
+// readRows yields the rows of a parquet file, some at a time. Each column of T must be there.
+func readRows[T any](file *parquet.File, yield func([]T)) error {
+	for _, column := range parquet.SchemaOf(*new(T)).Columns() {
+		if _, ok := file.Schema().Lookup(column...); !ok {
+			return fmt.Errorf("no column %s", strings.Join(column, "."))
+		}
+	}
+	in := parquet.NewGenericReader[T](file)
 	defer in.Close()
-	var all []place
-	for rows := make([]place, 1024); ; {
+	for {
+		rows := make([]T, 1024)
 		n, err := in.Read(rows)
-		all = append(all, rows[:n]...)
+		yield(rows[:n])
 		if errors.Is(err, io.EOF) {
-			break
+			return nil
 		}
 		if err != nil {
 			return err
 		}
+	}
+}
+
+// readFile reads which pages a file has.
+func (t *storedText) readFile(name string) error {
+	type place struct {
+		Hash   [16]byte `parquet:"page_hash"`
+		Offset int64    `parquet:"text_offset"`
+	}
+	var all []place
+	err := readParquet(name, func(file *parquet.File) error {
+		return readRows(file, func(rows []place) { all = append(all, rows...) })
+	})
+	if err != nil {
+		return err
 	}
 	file := t.addFile(name)
 	for i := range all {
@@ -128,7 +160,10 @@ func (t *storedText) readBases(file uint32) error {
 	if t.read[file] {
 		return nil
 	}
-	rows, err := parquet.ReadFile[textRow](t.files[file])
+	var rows []textRow
+	err := readParquet(t.files[file], func(file *parquet.File) error {
+		return readRows(file, func(some []textRow) { rows = append(rows, some...) })
+	})
 	if err != nil {
 		return err
 	}
@@ -142,7 +177,7 @@ func (t *storedText) readBases(file uint32) error {
 		for k, at := range row.RelocAt[:min(len(row.RelocAt), len(row.RelocTo))] {
 			b.moved = append(b.moved, relocation{int(at), uint32(row.RelocTo[k])})
 		}
-		if len(row.RelocAt) != len(row.RelocTo) || !b.valid() {
+		if len(row.RelocAt) != len(row.RelocTo) || !b.valid() || (&page{content: b.content, moved: b.moved}).hash() != row.Hash {
 			return fmt.Errorf("page %x is damaged", row.Hash)
 		}
 		if slices.Contains(t.with[row.Offset], file) {

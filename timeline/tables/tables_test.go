@@ -29,6 +29,7 @@ import (
 	"github.com/textreplay/textreplay/kcore"
 	"github.com/textreplay/textreplay/timeline"
 	"github.com/textreplay/textreplay/timeline/replay"
+	"github.com/textreplay/textreplay/timeline/trim"
 )
 
 // recordings returns the directories of the repository's recordings.
@@ -599,6 +600,75 @@ func TestTwice(t *testing.T) {
 		if again := tree(t, dir); !equalTrees(whole, again) {
 			t.Fatalf("after %s was removed: %d files, want %d", name, len(again), len(whole))
 		}
+	}
+}
+
+// TestDamagedText: a damaged file with pages of another recording, or something else of its name, is an error that names
+// it, or pages that nobody needs.
+func TestDamagedText(t *testing.T) {
+	first, id, files := load(t, "../../testdata/small/rec.data")
+	part := filepath.Join(t.TempDir(), "part.data") // another recording with the same pages
+	if _, err := trim.Write(part, first, trim.Options{To: first.Report.Horizon - 1e9}); err != nil {
+		t.Fatal(err)
+	}
+	second, other, more := load(t, part)
+	dir := t.TempDir()
+	if _, err := Open(dir).Add(first, id, Options{Inputs: files}); err != nil {
+		t.Fatal(err)
+	}
+	names, err := filepath.Glob(filepath.Join(dir, "text", "*", "*.parquet"))
+	if err != nil || len(names) != 1 {
+		t.Fatalf("%d files, %v", len(names), err)
+	}
+	whole, err := os.ReadFile(names[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	had := make(map[string]bool)
+	for name := range tree(t, dir) {
+		had[name] = true
+	}
+	failed := 0
+	add := func(what string) {
+		t.Helper()
+		if _, err := Open(dir).Add(second, other, Options{Inputs: more}); err != nil {
+			if failed++; !strings.Contains(err.Error(), names[0]) {
+				t.Errorf("%s: %v", what, err)
+			}
+		} else if what == "cut" || what == "a directory" {
+			t.Errorf("%s: no error", what)
+		}
+		for name := range tree(t, dir) {
+			if !had[name] {
+				os.Remove(filepath.Join(dir, name))
+			}
+		}
+	}
+	for _, n := range []int{0, 3, 4, 8, 12, 100, 1000, len(whole) - 1, len(whole) - 8, len(whole) - 100} {
+		if err := os.WriteFile(names[0], whole[:n], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		add("cut")
+	}
+	rng := rand.New(rand.NewPCG(5, 6))
+	for range 60 {
+		flipped := slices.Clone(whole)
+		at := rng.IntN(len(whole))
+		if rng.IntN(2) == 0 {
+			at = len(whole) - 1 - rng.IntN(2000) // what says where the rest is
+		}
+		flipped[at] ^= 1 << rng.IntN(8)
+		if err := os.WriteFile(names[0], flipped, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		add("flipped")
+	}
+	if err := errors.Join(os.Remove(names[0]), os.Mkdir(names[0], 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	add("a directory")
+	if failed < 12 {
+		t.Errorf("%d errors", failed)
 	}
 }
 
