@@ -571,8 +571,13 @@ func (d *build) gather(sites []uint32) {
 // isUnpatched reports whether a fragment is core text that only the snapshot says
 // anything of. All such fragments share their versions.
 func (d *build) isUnpatched(p *piece, f *fragment) bool {
-	return p.text && len(p.sites) == 0 && !p.padding && !p.thunk && f.seg >= 0 && !d.fromSeed(f) && d.likeSnapshot(f) && len(d.gapsAt(p.lo)) == 0 && !inRanges(d.traps, p.lo) &&
+	return p.text && len(p.sites) == 0 && !p.padding && !p.thunk && f.seg >= 0 && !d.fromSeed(f) && d.likeSnapshot(f) && len(d.gapsAt(p.lo)) == 0 && !d.copiedTrap(p.lo) &&
 		len(d.windowsAt(p.lo)) == 0
+}
+
+// copiedTrap reports whether a copy of text may have been made while a trap was at addr.
+func (d *build) copiedTrap(addr uint64) bool {
+	return inRanges(d.traps, addr) || slices.ContainsFunc(d.copied, func(c furtherSnapshot) bool { return inRanges(c.traps, addr) })
 }
 
 // changesOf returns what pokes do to a fragment. It is valid until the next call.

@@ -365,7 +365,7 @@ func (c *historyBuilder) tie(p *progress, ch *change, rivals []poke, until uint6
 	if c.content, c.source = ch.new, SourcePoke; many {
 		c.content = noContent
 	}
-	*p = progress{t: until, proven: until}
+	*p = progress{t: until, proven: until, weak: ClockUncertainty} // none of them is known to be the last
 }
 
 // shows reports whether the further snapshot that comes first in next shows which of several

@@ -1561,7 +1561,7 @@ func (m *model) paint(lo, hi uint64) (p *painter, at func(data []byte, addr uint
 			}
 		}
 	}
-	slices.SortStableFunc(p.copies, func(a, b witness) int { return cmp.Compare(a.time, b.time) })
+	slices.SortStableFunc(p.copies, func(a, b witness) int { return cmp.Or(cmp.Compare(a.time, b.time), cmp.Compare(a.until, b.until)) })
 	p.uncertain(facts, p.history(facts))
 	return p, at
 }

@@ -66,7 +66,7 @@ func (d *build) compareSnapshots(lives []*Lifetime) {
 		}
 		d.copied = append(d.copied, c)
 	}
-	slices.SortStableFunc(d.copied, func(a, b furtherSnapshot) int { return cmp.Compare(a.from, b.from) })
+	slices.SortStableFunc(d.copied, func(a, b furtherSnapshot) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.to, b.to)) })
 }
 
 // Overlapping returns the parts of segments that lie in [lo, hi), none if hi is not above lo.

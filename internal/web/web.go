@@ -53,10 +53,11 @@ var content embed.FS
 // A Recording is a loaded recording with the words for what is in it.
 type Recording struct {
 	Replay *replay.Replay
-	Name   string // of what was given; "": the file's
 	Text   Text
 	// Close releases the recording. It is called once, when no request needs it any more.
 	Close func()
+	// Name is what the pages call the recording, "" for the path of its file.
+	Name string
 }
 
 // Text puts what a recording holds into the words that the command line prints. It must be

@@ -85,7 +85,7 @@ func serveFile(t testing.TB, path string, opts ...replay.Options) *Server {
 		if err != nil {
 			return nil, err
 		}
-		return &Recording{r, plainText{r, dis}, func() { r.Close() }}, nil
+		return &Recording{Replay: r, Text: plainText{r, dis}, Close: func() { r.Close() }}, nil
 	}})
 	if err != nil {
 		t.Fatal(err)
