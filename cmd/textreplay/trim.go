@@ -43,7 +43,8 @@ after the last record that is kept. What comes after B may be needed too, such a
 reading of a probe's hit counters. trim names the time until which text is known if
 more than that was to be kept. trim refuses a cut that would hide another sign of
 unrecorded changes; samples can be such a sign, and --samples keeps them. A cut of a damaged
-recording is damaged too. A copy of text that was given with --kcore is left out.`,
+recording is damaged too. A copy of text that was given with --kcore is left out,
+and so are the symbols of --kallsyms.`,
 		Example: `  textreplay trim -o small.data
   textreplay trim -i big.data -o window.data --time 12.5,13 --symbol vfs_read`,
 		Args: noArgs,
@@ -60,6 +61,9 @@ recording is damaged too. A copy of text that was given with --kcore is left out
 			}
 			if a.hasWindows {
 				a.warnf("the small recording does not have the changes of --windows %s: give it the same file", a.windows)
+			}
+			if a.kallsyms != "" {
+				a.warnf("the small recording does not have the symbols of --kallsyms %s, which are of another time: give it the same file", a.kallsyms)
 			}
 			window, err := windowOf(r, times)
 			if err != nil {

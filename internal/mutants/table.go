@@ -3342,7 +3342,7 @@ var mutants = []mutant{
 		"possible && b.Standing == timeline.InFlight", "false",
 		"TestAlternativesInFlight"},
 	{"explicit-windows", "the old side is the first candidate, the new one the last", "Cursor.addSides",
-		"side*(n-1)", "side*0+n-1",
+		"min(side, n-1)", "n-1",
 		"TestAlternativesInFlight"},
 	{"explicit-windows", "the C library offers both sides", "history.sides",
 		"a.Standing != timeline.InFlight", "true",

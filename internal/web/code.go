@@ -490,19 +490,23 @@ func (s *session) siteOf(v timeline.View, addr uint64) *sitePart {
 		change = after
 	}
 	if change >= 0 && classNames[s.trail.class[change]] == mechanism.StaticKey.String() {
-		if k := slices.IndexFunc(p.Contents, func(c siteContent) bool { return c.Now }); k >= 0 {
+		k := slices.IndexFunc(p.Contents, func(c siteContent) bool { return c.Now })
+		if k >= 0 && v.Read(addr, make([]byte, n)).Standing == timeline.Known {
 			p.Key = keyText(p.Contents[k].Text)
 		}
 	}
 	return p
 }
 
-// keyText returns what an instruction at a site of a static key means, in words.
+// keyText returns what an instruction at a site of a static key means, in words; "" if it is neither a NOP nor a jump.
 func keyText(inst string) string {
-	if isNOP(inst) {
+	switch {
+	case isNOP(inst):
 		return "goes straight on here, with a NOP. The key is off, if the code tests it with static_branch_unlikely() as most code does"
+	case strings.HasPrefix(inst, "j"), strings.HasPrefix(inst, "b "):
+		return "jumps here. The key is on, if the code tests it with static_branch_unlikely() as most code does"
 	}
-	return "jumps here. The key is on, if the code tests it with static_branch_unlikely() as most code does"
+	return ""
 }
 
 // addVersions adds the contents that len(buf) bytes at addr had in the recording, and the

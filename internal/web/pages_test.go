@@ -243,7 +243,7 @@ func TestMissing(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			_, err = WriteReport(&report, &Recording{r, plainText{r, dis}, func() {}}, ReportOptions{To: timeline.MaxTime})
+			_, err = WriteReport(&report, &Recording{Replay: r, Text: plainText{r, dis}, Close: func() {}}, ReportOptions{To: timeline.MaxTime})
 			return err
 		}(); err != nil {
 			t.Fatal(err)
@@ -326,7 +326,7 @@ func TestChangedWhileRead(t *testing.T) {
 			write(data, whole)
 		}
 		dis, err := disasm.New(r.Machine(), r.Recording.ByteOrder())
-		return &Recording{r, plainText{r, dis}, func() { r.Close() }}, err
+		return &Recording{Replay: r, Text: plainText{r, dis}, Close: func() { r.Close() }}, err
 	}})
 	if err != nil {
 		t.Fatal(err)

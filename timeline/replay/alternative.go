@@ -220,16 +220,16 @@ func (c *Cursor) addVersion(addr, t uint64, possible bool) timeline.Validity {
 }
 
 // addSides adds both sides of a change that is in flight at addr at time t: the old
-// instruction, and the new one. [Cursor.Read] gives one of them.
+// instruction, and the new one, and those between if several changes are. [Cursor.Read] gives one of them.
 func (c *Cursor) addSides(addr, t uint64) {
-	for side := range 2 {
+	for side, sides := 0, 2; side < sides && len(c.alternatives) < 4*maxVersions; side++ {
 		code := c.room()
 		b := c.Read(addr, t, code)
 		inFlight := false
 		for s := range c.image.At(t).Spans(addr, uint64(b.Given)) {
 			if n := len(s.Candidates); s.Standing == timeline.InFlight && n > 0 {
-				copy(code[s.Addr-addr:b.Given], s.Candidates[side*(n-1)].Bytes)
-				inFlight = true
+				copy(code[s.Addr-addr:b.Given], s.Candidates[min(side, n-1)].Bytes)
+				inFlight, sides = true, max(sides, n)
 			}
 		}
 		inst := c.decoder.Decode(code[:b.Given], addr)

@@ -565,7 +565,8 @@ func (c *cut) writeSnapshot(d *outfile.Dir) error {
 			return err
 		}
 	}
-	if k := c.r.Kallsyms(); k != nil {
+	// Not one that was made at another time: what it lists would seem to be there when text was copied.
+	if k := snap.Kallsyms; k != nil {
 		if err := d.WriteFile("kcore_dir/kallsyms", func(w io.Writer) error {
 			return c.writeKallsyms(bufio.NewWriter(w), k)
 		}); err != nil {

@@ -212,6 +212,29 @@ func TestUndatedCopyIsNotKept(t *testing.T) {
 }
 
 // TestCompressed: a recording that perf compressed is cut like a plain one.
+// TestSymbolsOfAnotherTime: symbols that were given are not written as those that perf copied.
+func TestSymbolsOfAnotherTime(t *testing.T) {
+	own, err := os.ReadFile(filepath.Join(recording("small"), "kcore_dir", "kallsyms"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const later = "ffffffffc0700000 t ftrace_trampoline [__builtin__ftrace]\n"
+	given := filepath.Join(t.TempDir(), "kallsyms")
+	if err := os.WriteFile(given, append(own, later...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r, err := replay.Load(recording("small"), replay.Options{Kallsyms: given})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	_, dir := cut(t, r, trim.Options{})
+	written, err := os.ReadFile(filepath.Join(dir, "kcore_dir", "kallsyms"))
+	if err != nil || len(written) == 0 || bytes.Contains(written, []byte("ffffffffc0700000")) {
+		t.Errorf("%d bytes of symbols, %v", len(written), err)
+	}
+}
+
 func TestCompressed(t *testing.T) {
 	whole := open(t, recording("small"))
 	plain, _ := cut(t, whole, trim.Options{})
