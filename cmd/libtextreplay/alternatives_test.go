@@ -21,6 +21,7 @@ import (
 	"github.com/textreplay/textreplay/internal/corpus"
 	"github.com/textreplay/textreplay/internal/genperf"
 	"github.com/textreplay/textreplay/kcore"
+	"github.com/textreplay/textreplay/perfdata"
 	"github.com/textreplay/textreplay/timeline"
 	"github.com/textreplay/textreplay/timeline/replay"
 )
@@ -221,4 +222,67 @@ func oneForm(insts []string, traps map[trapAs]timeline.Validity) string {
 		slices.Sort(insts[1:])
 	}
 	return fmt.Sprintf("%v, traps %v", insts, traps)
+}
+
+// TestAlternativesOfClocks: where clocks differ, a change is in flight around the time of its record. All of its sides
+// are there all the time, and only what is there before is the old one.
+func TestAlternativesOfClocks(t *testing.T) {
+	nop, jump := []byte{0x0f, 0x1f, 0x44, 0, 0}, []byte{0xe9, 0x10, 0, 0, 0}
+	const at = uint64(genperf.TextAddr)
+	k := &genperf.Kernel{Machine: elf.EM_X86_64, Arch: "x86_64", Release: "6.1.0", Order: binary.LittleEndian, Addr: at, CPUs: 2,
+		Text: bytes.Repeat([]byte{0x90}, 4096), Symbols: []kcore.ELFSymbol{{Name: "f", Addr: at}, {Name: "end", Addr: at + 4095}}}
+	copy(k.Text[0x40:], nop)
+	copy(k.Text[0x80:], nop)
+	path := filepath.Join(t.TempDir(), "rec.data")
+	w, err := k.Record(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	poke := func(time uint64, cpu uint32, addr uint64, old, new []byte) {
+		if err := w.TextPoke(&perfdata.TextPoke{Addr: at + addr, Old: old, New: new, SampleID: w.ID(time, cpu, 100)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	poke(2_000_000_000, 0, 16, []byte{0x0f, 1}, []byte{0x0f, 2})
+	poke(2_995_000_000, 1, 16, []byte{0x0f, 3}, []byte{0x0f, 4}) // it was made after the next one
+	poke(3_000_000_000, 0, 16, []byte{0x0f, 2}, []byte{0x0f, 3})
+	poke(5_000_000_000, 0, 0x40, nop, jump)
+	poke(6_000_000_000, 0, 0x80, nop, jump)
+	poke(6_010_000_000, 0, 0x80, jump, nop)
+	if err := w.End(9e9); err != nil {
+		t.Fatal(err)
+	}
+	r, err := replay.Load(path, replay.Options{Windows: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	var h history
+	h.init(r)
+	asked := 0
+	for _, site := range []struct{ addr, from, to uint64 }{{0x40, 4_940e6, 5_060e6}, {0x80, 5_940e6, 6_070e6}} {
+		for time := site.from; time < site.to; time += 1e6 {
+			var b [5]byte
+			if h.read(at+site.addr, time, b[:]).Standing != timeline.InFlight {
+				continue
+			}
+			asked++
+			got := h.alternatives(at+site.addr, time)
+			if len(got) == 0 || !bytes.HasPrefix(got[0].bytes[:], b[:]) || got[0].choice == trap {
+				t.Fatalf("%#x at %d: %v does not begin with % x, which is read", site.addr, time, got, b)
+			}
+			for _, want := range [][]byte{nop, jump} {
+				i := slices.IndexFunc(got, func(a alternative) bool { return a.choice != trap && bytes.Equal(a.bytes[:a.n], want) })
+				if i < 0 {
+					t.Fatalf("%#x at %d: % x is not among %v", site.addr, time, want, got)
+				}
+				if a := &got[i]; time < a.from || time >= a.until || (a.choice == before) == bytes.Equal(want, b[:]) {
+					t.Fatalf("%#x at %d: % x is %v", site.addr, time, want, *a)
+				}
+			}
+		}
+	}
+	if asked < 150 {
+		t.Errorf("%d times in flight", asked)
+	}
 }

@@ -6,6 +6,7 @@
 package main
 
 import (
+	"cmp"
 	"iter"
 	"maps"
 	"slices"
@@ -115,9 +116,25 @@ const (
 // bytes of that time, then the trap, then the bytes right before the change and right after
 // it. What is the same is listed once. [replay.Cursor.Alternatives] lists the same
 // instructions and traps.
+//
+// Where it is not known when changes were made, the bytes at the times of their records say nothing: then the sides
+// are those of the changes that are in flight.
 func (h *history) alternatives(addr, t uint64) (out []alternative) {
-	im := h.r.Image
-	for _, w := range h.windows(addr, addr+1, t, t+1) {
+	im, windows := h.r.Image, h.windows(addr, addr+1, t, t+1)
+	now := h.read(addr, t, make([]byte, 1))
+	blurred := now.Standing == timeline.InFlight && now.Reason == timeline.ClockUncertainty
+	if blurred {
+		out = h.sides(nil, addr, t)
+		slices.SortStableFunc(out, func(a, b alternative) int { return cmp.Compare(b.choice, a.choice) }) // what is read first
+		for i := range out {
+			a := &out[i]
+			a.from, a.until = min(a.from, now.Since), max(a.until, now.Until)
+			if len(windows) > 0 {
+				a.change = windows[0].Switch
+			}
+		}
+	}
+	for _, w := range windows {
 		side := func(t uint64) *alternative {
 			a := &alternative{choice: after, from: w.Switch, until: w.Proven.To}
 			if t < w.Switch {
@@ -129,7 +146,11 @@ func (h *history) alternatives(addr, t uint64) (out []alternative) {
 		this := side(t)
 		tr := &alternative{choice: trap, from: w.Proven.From, until: w.Proven.To, bytes: this.bytes, n: this.n}
 		h.putTrap(tr, &w, addr)
-		for _, a := range []*alternative{this, tr, side(w.Switch - 1), side(w.Switch)} {
+		list := []*alternative{tr}
+		if !blurred {
+			list = []*alternative{this, tr, side(w.Switch - 1), side(w.Switch)}
+		}
+		for _, a := range list {
 			a.change = w.Switch
 			if a.n > 0 && !slices.ContainsFunc(out, func(o alternative) bool {
 				return o.choice == a.choice && o.choice == trap && o.change == a.change || o.choice != trap && a.choice != trap && o.bytes == a.bytes
@@ -138,10 +159,13 @@ func (h *history) alternatives(addr, t uint64) (out []alternative) {
 			}
 		}
 	}
+	if blurred {
+		return out
+	}
 	return h.sides(out, addr, t)
 }
 
-// sides adds both sides of a change that is in flight at addr at time t: what is read is
+// sides adds all sides of the changes that are in flight at addr at time t: what is read is
 // one of them.
 func (h *history) sides(out []alternative, addr, t uint64) []alternative {
 	if h.read(addr, t, make([]byte, 1)).Standing != timeline.InFlight {
@@ -150,7 +174,7 @@ func (h *history) sides(out []alternative, addr, t uint64) []alternative {
 	c := h.cursor()
 	defer h.put(c)
 	for _, a := range c.Alternatives(addr, t, t) {
-		if a.Trap || a.Standing != timeline.InFlight {
+		if a.Trap || !a.Possible {
 			continue
 		}
 		x := alternative{choice: before, from: a.Since, until: a.Until, change: a.Since, n: len(a.Inst.Bytes)}

@@ -3344,8 +3344,11 @@ var mutants = []mutant{
 	{"explicit-windows", "the old side is the first candidate, the new one the last", "Cursor.addSides",
 		"min(side, n-1)", "n-1",
 		"TestAlternativesInFlight"},
+	{"clocks", "the C library offers the sides of changes whose times are not known", "history.alternatives",
+		"now.Reason == timeline.ClockUncertainty", "false",
+		"TestAlternativesOfClocks"},
 	{"explicit-windows", "the C library offers both sides", "history.sides",
-		"a.Standing != timeline.InFlight", "true",
+		"!a.Possible", "true",
 		"TestAlternativesAgainstGo"},
 
 	// Kernels that record no pokes: probes.
