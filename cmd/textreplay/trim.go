@@ -33,7 +33,7 @@ With --time it keeps nothing from B on and no samples before A. It keeps the cha
 before A, because the answers from A to B depend on them, and those that are being
 made at B, up to the last one: their traps may be there before B. With --symbol it
 keeps only the pages of these functions, with their changes, all dynamic code, and
-the changes of those other pages that bound the traps.
+the pages of other changes that bound the traps.
 
 If the small recording says that bytes are known, so does the whole one, unless a change
 from B on finds other bytes there, or shows that clocks differ. A record of the idle

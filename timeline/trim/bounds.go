@@ -24,7 +24,7 @@ import (
 //     to there (q);
 //   - records of other things that the tasks made which change text (e);
 //   - other pokes (b). If only one poke of a place were kept, it would seem to be unchanged afterwards, so
-//     all pokes of its page are kept, but nothing of the copies of text.
+//     all of its page is kept.
 
 // findBounds finds these records. It moves the end of what is kept.
 func (c *cut) findBounds() {
@@ -57,16 +57,19 @@ func (c *cut) findBounds() {
 		}
 	}
 	c.opts.To = end
-	if len(times) == 0 {
-		return
+	if slices.Sort(times); len(times) > 0 {
+		for p := range w.Proven() {
+			if _, bounds := slices.BinarySearch(times, p.Time); bounds {
+				c.others[page(p.Addr)] = true
+			}
+		}
+		c.keepAcross(w)
 	}
-	slices.Sort(times)
-	for p := range w.Proven() {
-		if _, bounds := slices.BinarySearch(times, p.Time); bounds {
-			c.others[page(p.Addr)] = true
+	for p := range c.others {
+		if c.inSnapshot(p) {
+			c.pages[p] = true // what the copies have may contradict the pokes
 		}
 	}
-	c.keepAcross(w)
 }
 
 // keepsAt reports whether a poke of n bytes at addr is kept: all of them without ranges; with ranges those of
@@ -91,8 +94,8 @@ func (c *cut) isAskedFor(p uint64) bool {
 	return slices.ContainsFunc(c.ranges, func(g timeline.Range) bool { return g.Lo < g.Hi && page(g.Lo) <= p && p < g.Hi })
 }
 
-// keepAcross keeps the pokes of pages that only a part of a kept poke lies in: what they change of it would
-// seem to be unchanged.
+// keepAcross keeps pages that only a part of a kept poke lies in: what else changes there would seem to be
+// unchanged.
 func (c *cut) keepAcross(w *timeline.Windows) {
 	var across []timeline.Range // pokes that are in several pages
 	for p := range w.Proven() {

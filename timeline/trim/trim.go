@@ -159,7 +159,7 @@ type cut struct {
 
 	wanted uint64                // Options.To, which findBounds moves
 	ranges []timeline.Range      // Options.Ranges, and what probes ran
-	others map[uint64]bool       // addresses of further pages whose pokes are kept
+	others map[uint64]bool       // addresses of pages that are kept although nobody asked for them
 	idle   []timeline.IdleMoment // when tasks that change text did something else
 	ops    map[uint64]bool       // the structs ftrace_ops that kept trampolines hand over
 
