@@ -159,18 +159,15 @@ func (h *history) alternatives(addr, t uint64) (out []alternative) {
 			}
 		}
 	}
-	if blurred {
-		return out
+	if now.Standing == timeline.InFlight && !blurred {
+		out = h.sides(out, addr, t)
 	}
-	return h.sides(out, addr, t)
+	return out
 }
 
 // sides adds all sides of the changes that are in flight at addr at time t: what is read is
 // one of them.
 func (h *history) sides(out []alternative, addr, t uint64) []alternative {
-	if h.read(addr, t, make([]byte, 1)).Standing != timeline.InFlight {
-		return out
-	}
 	c := h.cursor()
 	defer h.put(c)
 	for _, a := range c.Alternatives(addr, t, t) {

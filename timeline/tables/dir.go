@@ -653,7 +653,7 @@ func (a *addition) write(name string, shared bool, fill filler) error {
 		}
 		info, err = os.Stat(path)
 	} else if err == nil {
-		rows, err = rowsIn(path, info.Size())
+		rows, err = rowsIn(path)
 	}
 	if err != nil {
 		return err
@@ -663,17 +663,15 @@ func (a *addition) write(name string, shared bool, fill filler) error {
 }
 
 // rowsIn returns how many rows a file has.
-func rowsIn(path string, size int64) (int64, error) {
-	f, _, err := mapfile.Regular(path)
+func rowsIn(path string) (rows int64, err error) {
+	err = readParquet(path, func(file *parquet.File) error {
+		rows = file.NumRows()
+		return nil
+	})
 	if err != nil {
-		return 0, err
+		err = fmt.Errorf("%s: %w", path, err)
 	}
-	defer f.Close()
-	p, err := parquet.OpenFile(f, size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
-	if err != nil {
-		return 0, fmt.Errorf("%s: %w", path, err)
-	}
-	return p.NumRows(), nil
+	return rows, err
 }
 
 // commit writes the manifest.

@@ -59,7 +59,7 @@ func (t *storedText) readNew() error {
 	return nil
 }
 
-// readParquet calls read with a parquet file.
+// readParquet calls read with a parquet file, which may be damaged.
 func readParquet(name string, read func(*parquet.File) error) (err error) {
 	f, info, err := mapfile.Regular(name)
 	if err != nil {
@@ -79,26 +79,30 @@ func readParquet(name string, read func(*parquet.File) error) (err error) {
 	return read(file)
 }
 
-// readRows yields the rows of a parquet file, some at a time. Each column of T must be there.
-func readRows[T any](file *parquet.File, yield func([]T)) error {
-	for _, column := range parquet.SchemaOf(*new(T)).Columns() {
-		if _, ok := file.Schema().Lookup(column...); !ok {
-			return fmt.Errorf("no column %s", strings.Join(column, "."))
+// readRows reads the rows of a parquet file. Each column of T must be there.
+func readRows[T any](name string) (all []T, err error) {
+	const some = 1024 // not as many as the file says that it has
+	err = readParquet(name, func(file *parquet.File) error {
+		for _, column := range parquet.SchemaOf(*new(T)).Columns() {
+			if _, ok := file.Schema().Lookup(column...); !ok {
+				return fmt.Errorf("no column %s", strings.Join(column, "."))
+			}
 		}
-	}
-	in := parquet.NewGenericReader[T](file)
-	defer in.Close()
-	for {
-		rows := make([]T, 1024)
-		n, err := in.Read(rows)
-		yield(rows[:n])
-		if errors.Is(err, io.EOF) {
-			return nil
+		in := parquet.NewGenericReader[T](file)
+		defer in.Close()
+		for {
+			all = slices.Grow(all, some)
+			n, err := in.Read(all[len(all):][:some])
+			all = all[:len(all)+n]
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
 		}
-		if err != nil {
-			return err
-		}
-	}
+	})
+	return all, err
 }
 
 // readFile reads which pages a file has.
@@ -107,10 +111,7 @@ func (t *storedText) readFile(name string) error {
 		Hash   [16]byte `parquet:"page_hash"`
 		Offset int64    `parquet:"text_offset"`
 	}
-	var all []place
-	err := readParquet(name, func(file *parquet.File) error {
-		return readRows(file, func(rows []place) { all = append(all, rows...) })
-	})
+	all, err := readRows[place](name)
 	if err != nil {
 		return err
 	}
@@ -160,10 +161,7 @@ func (t *storedText) readBases(file uint32) error {
 	if t.read[file] {
 		return nil
 	}
-	var rows []textRow
-	err := readParquet(t.files[file], func(file *parquet.File) error {
-		return readRows(file, func(some []textRow) { rows = append(rows, some...) })
-	})
+	rows, err := readRows[textRow](t.files[file])
 	if err != nil {
 		return err
 	}

@@ -32,8 +32,14 @@ func (c *cut) findBounds() {
 	c.wanted = c.opts.To
 	w := c.r.Windows()
 	c.idle = w.IdleMoments()
-	if len(c.opts.Ranges) > 0 {
-		c.keepAcross(w)
+	some := len(c.opts.Ranges) > 0
+	if !some && c.opts.To == timeline.MaxTime {
+		return // all changes are kept
+	}
+	var across []timeline.Range
+	if some {
+		across = inSeveralPages(w)
+		c.keepAcross(across)
 	}
 	end, last := c.opts.To, c.r.Report.Horizon // where the recording has no clean end, not all that follows was recorded
 	if c.r.Report.Clean {
@@ -48,7 +54,7 @@ func (c *cut) findBounds() {
 		if p.Time >= c.opts.To {
 			end = max(end, timeline.Later(min(p.Time, last), 1))
 		}
-		if len(c.opts.Ranges) > 0 {
+		if some {
 			for _, t := range [...]uint64{timeline.Later(proven.From, skew), proven.To - min(proven.To, skew)} {
 				if n := len(times); n < 2 || times[n-1] != t && times[n-2] != t {
 					times = append(times, t)
@@ -58,12 +64,12 @@ func (c *cut) findBounds() {
 	}
 	c.opts.To = end
 	if slices.Sort(times); len(times) > 0 {
-		for p := range w.Proven() {
+		for p := range w.Batches() {
 			if _, bounds := slices.BinarySearch(times, p.Time); bounds {
 				c.others[page(p.Addr)] = true
 			}
 		}
-		c.keepAcross(w)
+		c.keepAcross(across)
 	}
 	for p := range c.others {
 		if c.inSnapshot(p) {
@@ -94,15 +100,19 @@ func (c *cut) isAskedFor(p uint64) bool {
 	return slices.ContainsFunc(c.ranges, func(g timeline.Range) bool { return g.Lo < g.Hi && page(g.Lo) <= p && p < g.Hi })
 }
 
-// keepAcross keeps pages that only a part of a kept poke lies in: what else changes there would seem to be
-// unchanged.
-func (c *cut) keepAcross(w *timeline.Windows) {
-	var across []timeline.Range // pokes that are in several pages
-	for p := range w.Proven() {
+// inSeveralPages returns where those pokes are that lie in several pages.
+func inSeveralPages(w *timeline.Windows) (out []timeline.Range) {
+	for p := range w.Batches() {
 		if n := uint64(p.Len); n > 0 && page(p.Addr) != page(p.Addr+n-1) {
-			across = append(across, timeline.Range{Lo: p.Addr, Hi: p.Addr + n})
+			out = append(out, timeline.Range{Lo: p.Addr, Hi: p.Addr + n})
 		}
 	}
+	return out
+}
+
+// keepAcross keeps pages that only a part of a kept poke lies in: what else changes there would seem to be
+// unchanged.
+func (c *cut) keepAcross(across []timeline.Range) {
 	for more := true; more; {
 		more = false
 		for _, a := range across {

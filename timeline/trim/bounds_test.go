@@ -6,8 +6,6 @@ package trim_test
 import (
 	"bytes"
 	"cmp"
-	"debug/elf"
-	"encoding/binary"
 	"errors"
 	"math/rand/v2"
 	"os"
@@ -19,7 +17,6 @@ import (
 
 	"github.com/textreplay/textreplay/internal/corpus"
 	"github.com/textreplay/textreplay/internal/genperf"
-	"github.com/textreplay/textreplay/kcore"
 	"github.com/textreplay/textreplay/perfdata"
 	"github.com/textreplay/textreplay/timeline"
 	"github.com/textreplay/textreplay/timeline/replay"
@@ -125,23 +122,10 @@ func TestTraps(t *testing.T) {
 	}
 }
 
-// recordAtText begins a recording of three pages of text.
-func recordAtText(t *testing.T) (w *genperf.Recorder, path string) {
-	t.Helper()
-	k := &genperf.Kernel{Machine: elf.EM_X86_64, Arch: "x86_64", Release: "6.1.0", Order: binary.LittleEndian, Addr: genperf.TextAddr,
-		Text: bytes.Repeat([]byte{0x90}, 3*4096), CPUs: 1, Symbols: []kcore.ELFSymbol{{Name: "f", Addr: genperf.TextAddr}, {Name: "end", Addr: genperf.TextAddr + 3*4096 - 1}}}
-	path = filepath.Join(t.TempDir(), "rec.data")
-	w, err := k.Record(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return w, path
-}
-
 // TestIdleTask: what shows that a task was doing something else than to change text is kept, and no other map of a
 // process.
 func TestIdleTask(t *testing.T) {
-	w, path := recordAtText(t)
+	w, path := recordNOPs(t, &genperf.Kernel{CPUs: 1})
 	for i := range uint64(3) {
 		if err := w.Poke(i*1e9+2e9, genperf.TextAddr+16*i, []byte{0x90}, []byte{0x91}); err != nil {
 			t.Fatal(err)
@@ -176,7 +160,7 @@ func TestIdleTask(t *testing.T) {
 
 // TestAcross: with a change that lies in two pages, all changes of both are kept.
 func TestAcross(t *testing.T) {
-	w, path := recordAtText(t)
+	w, path := recordNOPs(t, &genperf.Kernel{CPUs: 1})
 	site := uint64(genperf.TextAddr + 4096 - 2)
 	jump, nop := []byte{0xe9, 1, 2, 3, 4}, bytes.Repeat([]byte{0x90}, 5)
 	err := errors.Join(w.Poke(2e9, site, nop, jump),
@@ -198,7 +182,7 @@ func TestAcross(t *testing.T) {
 // TestBoundContradicted: a change that is kept since it bounds a trap may contradict the copy of text. The cut recording
 // has that copy too, so it does not take the change's word.
 func TestBoundContradicted(t *testing.T) {
-	w, path := recordAtText(t)
+	w, path := recordNOPs(t, &genperf.Kernel{CPUs: 1})
 	err := errors.Join(w.Poke(2e9, genperf.TextAddr+4096, []byte{0x90}, []byte{0x91}),
 		w.Poke(3e9, genperf.TextAddr, []byte{0x93}, []byte{0x94}), // the copy has 90
 		w.End(9e9))

@@ -4,11 +4,15 @@
 // Package trim cuts a recording down to what questions about kernel text need:
 // side-band records, program infos, and those pages of the snapshot that
 // changed. If the cut recording says that a byte is known, so does the whole
-// one, with one exception. For the other bytes it says that they are not known.
+// one, with two exceptions. For the other bytes it says that they are not known.
 //
-// The exception: a recording that is cut at [Options.To] is like one that ended there. It
+// The first one: a recording that is cut at [Options.To] is like one that ended there. It
 // does not have later changes that find other bytes than the facts before gave, or that show
 // that clocks differ. The whole recording does not know such a byte, and the cut one may.
+//
+// The second one: with [Options.Ranges], all changes of out-of-line code are kept, but no copy of it.
+// Where the whole recording doubts what its copy has of a slot, the cut one goes by the changes
+// alone, and may know what they say.
 package trim
 
 import (

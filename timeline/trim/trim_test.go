@@ -41,6 +41,22 @@ func open(t *testing.T, path string) *replay.Replay {
 	return r
 }
 
+// recordNOPs begins a recording of a kernel whose text is four pages of NOPs. k has the number of CPUs and what else is
+// not usual.
+func recordNOPs(t *testing.T, k *genperf.Kernel) (w *genperf.Recorder, path string) {
+	t.Helper()
+	const size = 4 * 4096
+	k.Machine, k.Arch, k.Release, k.Order = elf.EM_X86_64, "x86_64", "6.1.0", binary.LittleEndian
+	k.Addr, k.Text = genperf.TextAddr, bytes.Repeat([]byte{0x90}, size)
+	k.Symbols = []kcore.ELFSymbol{{Name: "f", Addr: genperf.TextAddr}, {Name: "end", Addr: genperf.TextAddr + size - 1}}
+	path = filepath.Join(t.TempDir(), "rec.data")
+	w, err := k.Record(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w, path
+}
+
 func recording(name string) string {
 	return filepath.Join(corpus.Root(), "testdata", name, "rec.data")
 }
@@ -680,13 +696,7 @@ func TestSetBack(t *testing.T) {
 
 // TestSkew: if the changes that show that clocks differ are of other pages, what is left would claim too much.
 func TestSkew(t *testing.T) {
-	k := &genperf.Kernel{Machine: elf.EM_X86_64, Arch: "x86_64", Release: "6.1.0", Order: binary.LittleEndian, Addr: genperf.TextAddr,
-		Text: bytes.Repeat([]byte{0x90}, 12288), CPUs: 2, Symbols: []kcore.ELFSymbol{{Name: "f", Addr: genperf.TextAddr}, {Name: "end", Addr: genperf.TextAddr + 12287}}}
-	path := filepath.Join(t.TempDir(), "rec.data")
-	w, err := k.Record(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w, path := recordNOPs(t, &genperf.Kernel{CPUs: 2})
 	poke := func(time uint64, cpu uint32, at uint64, old, new byte) {
 		err := w.TextPoke(&perfdata.TextPoke{Addr: genperf.TextAddr + at, Old: []byte{0x0f, old}, New: []byte{0x0f, new}, SampleID: w.ID(time, cpu, 100)})
 		if err != nil {
@@ -774,13 +784,7 @@ func TestLastPage(t *testing.T) {
 
 // TestWidePoke: a change is kept if one of its pages is, also one in its middle.
 func TestWidePoke(t *testing.T) {
-	k := &genperf.Kernel{Machine: elf.EM_X86_64, Arch: "x86_64", Release: "6.1.0", Order: binary.LittleEndian, Addr: genperf.TextAddr,
-		Text: bytes.Repeat([]byte{0x90}, 4*4096), CPUs: 1, Symbols: []kcore.ELFSymbol{{Name: "f", Addr: genperf.TextAddr}, {Name: "end", Addr: genperf.TextAddr + 4*4096 - 1}}}
-	path := filepath.Join(t.TempDir(), "rec.data")
-	w, err := k.Record(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w, path := recordNOPs(t, &genperf.Kernel{CPUs: 1})
 	if err := w.Poke(2e9, genperf.TextAddr+4000, bytes.Repeat([]byte{0x90}, 9000), bytes.Repeat([]byte{0xcc}, 9000)); err != nil {
 		t.Fatal(err)
 	}
@@ -807,14 +811,8 @@ func TestFirstAct(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			k := &genperf.Kernel{Machine: elf.EM_X86_64, Arch: "x86_64", Release: "6.1.0", Order: binary.LittleEndian, Addr: genperf.TextAddr, NoExec: true,
-				Text: bytes.Repeat([]byte{0x90}, 12288), CPUs: 1, Symbols: []kcore.ELFSymbol{{Name: "f", Addr: genperf.TextAddr}, {Name: "end", Addr: genperf.TextAddr + 12287}}}
-			path := filepath.Join(t.TempDir(), "rec.data")
-			w, err := k.Record(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			err = errors.Join(
+			w, path := recordNOPs(t, &genperf.Kernel{CPUs: 1, NoExec: true})
+			err := errors.Join(
 				act(w, w.ID(2e9, 0, genperf.Workload)),
 				// This one bounds the trap of the next, so that the act does not.
 				w.TextPoke(&perfdata.TextPoke{Addr: genperf.TextAddr + 8192, Old: []byte{0x90}, New: []byte{0x91}, SampleID: w.ID(27e8, 0, 8)}),
