@@ -12,6 +12,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/textreplay/textreplay/disasm"
 	"github.com/textreplay/textreplay/internal/patching"
 	"github.com/textreplay/textreplay/timeline"
 	"github.com/textreplay/textreplay/timeline/replay"
@@ -24,11 +25,15 @@ const pageSize = 4096
 // takes a cursor of its own, and puts it back for the next one.
 type history struct {
 	r    *replay.Replay
+	dis  *disasm.Disassembler // nil if there is none for the architecture
 	mu   sync.Mutex
 	free []*replay.Cursor
 }
 
-func (h *history) init(r *replay.Replay) { h.r = r }
+func (h *history) init(r *replay.Replay) {
+	h.r = r
+	h.dis, _ = disasm.New(r.Machine(), r.Recording.ByteOrder())
+}
 
 func (h *history) cursor() *replay.Cursor {
 	h.mu.Lock()
@@ -121,7 +126,7 @@ const (
 // are those of the changes that are in flight.
 func (h *history) alternatives(addr, t uint64) (out []alternative) {
 	im, windows := h.r.Image, h.windows(addr, addr+1, t, t+1)
-	now := h.read(addr, t, make([]byte, 1))
+	now := h.readInstruction(addr, t)
 	blurred := now.Standing == timeline.InFlight && now.Reason == timeline.ClockUncertainty
 	if blurred {
 		out = h.sides(nil, addr, t)
@@ -163,6 +168,21 @@ func (h *history) alternatives(addr, t uint64) (out []alternative) {
 		out = h.sides(out, addr, t)
 	}
 	return out
+}
+
+// readInstruction returns the answer for the bytes of the instruction at addr at time t. Where the
+// architecture has no disassembler it is that of the first byte.
+func (h *history) readInstruction(addr, t uint64) timeline.Block {
+	var code [16]byte
+	b := h.read(addr, t, code[:])
+	if b.Standing == timeline.Known || b.Given == 0 {
+		return b
+	}
+	n := 1
+	if h.dis != nil {
+		n = max(n, len(h.dis.Decode(code[:b.Given], addr).Bytes))
+	}
+	return h.read(addr, t, code[:n])
 }
 
 // sides adds all sides of the changes that are in flight at addr at time t: what is read is

@@ -25,6 +25,7 @@ package main
 import "C"
 
 import (
+	"debug/elf"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -32,7 +33,8 @@ import (
 	"runtime/cgo"
 	"unsafe"
 
-	"github.com/textreplay/textreplay/disasm"
+	"github.com/textreplay/textreplay/internal/vmlinux"
+	"github.com/textreplay/textreplay/kcore"
 	"github.com/textreplay/textreplay/perfdata"
 	"github.com/textreplay/textreplay/timeline"
 	"github.com/textreplay/textreplay/timeline/replay"
@@ -42,8 +44,7 @@ func main() {}
 
 // A recording is the Go side of a textreplay.
 type recording struct {
-	r   *replay.Replay
-	dis *disasm.Disassembler // nil if there is none for the architecture
+	r *replay.Replay
 	history
 }
 
@@ -70,6 +71,9 @@ func result(err error) C.int {
 	code := C.int(C.TEXTREPLAY_EIO)
 	var changed *replay.ChangedError
 	var format *perfdata.FormatError
+	var kcoreFormat *kcore.FormatError
+	var elfFormat *elf.FormatError
+	var vmlinuxFormat *vmlinux.FormatError
 	var internal *internalError
 	var guest *replay.UnknownGuestError
 	var cpus *replay.CPUsError
@@ -89,7 +93,8 @@ func result(err error) C.int {
 		code = C.TEXTREPLAY_EARCH
 	case errors.Is(err, timeline.ErrTooLarge):
 		code = C.TEXTREPLAY_ENOMEM
-	case errors.As(err, &format), errors.Is(err, perfdata.ErrNothing):
+	case errors.As(err, &format), errors.Is(err, perfdata.ErrNothing),
+		errors.As(err, &kcoreFormat), errors.As(err, &elfFormat), errors.As(err, &vmlinuxFormat):
 		code = C.TEXTREPLAY_EFORMAT
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission):
 		code = C.TEXTREPLAY_EIO
@@ -148,7 +153,6 @@ func trgo_open(path *C.char, o *C.textreplay_options, out *C.uintptr_t) C.int {
 			return err
 		}
 		rec := &recording{r: r}
-		rec.dis, _ = disasm.New(r.Machine(), r.Recording.ByteOrder())
 		rec.history.init(r)
 		*out = C.uintptr_t(cgo.NewHandle(rec))
 		return nil

@@ -152,6 +152,8 @@ int textreplay_open(const char *path, const textreplay_options *options, textrep
 		memcpy(&o, options, n < sizeof(o) ? n : sizeof(o));
 		if (o.flags & ~TEXTREPLAY_SAVE_INDEX)
 			return fail(TEXTREPLAY_EINVAL, "textreplay_open: unknown flags");
+		if (o.flags & TEXTREPLAY_SAVE_INDEX && (!o.index || !*o.index))
+			return fail(TEXTREPLAY_EINVAL, "textreplay_open: TEXTREPLAY_SAVE_INDEX without an index");
 		if (o.reserved)
 			return fail(TEXTREPLAY_EINVAL, "textreplay_open: reserved is not 0");
 	}
@@ -220,9 +222,14 @@ static int to_tsc(const struct trc_clock *c, uint64_t t, uint64_t *tsc)
 
 static int time_of_tsc(const textreplay *tr, uint64_t tsc, uint64_t *time)
 {
+	uint64_t t;
+
 	if (!tr->clock.usable)
 		return trgo_time_of_tsc(tr->go, tsc, time);
-	*time = to_perf(&tr->clock, tsc);
+	t = to_perf(&tr->clock, tsc);
+	if (t > INT64_MAX) /* no time of the clock: the Go side says why */
+		return trgo_time_of_tsc(tr->go, tsc, time);
+	*time = t;
 	return 0;
 }
 

@@ -60,7 +60,7 @@ enum textreplay_error {
 	TEXTREPLAY_OK = 0,
 	TEXTREPLAY_EINVAL = -1,    /* an argument is not valid, or an option is not of the recording */
 	TEXTREPLAY_EIO = -2,       /* a file cannot be opened or read */
-	TEXTREPLAY_EFORMAT = -3,   /* the file is no recording, or no record of it can be read */
+	TEXTREPLAY_EFORMAT = -3,   /* a file is not what it should be, or no record can be read */
 	TEXTREPLAY_ENOMEM = -4,    /* out of memory, or the image is too large */
 	TEXTREPLAY_ENOTFOUND = -5, /* no such symbol, or nothing at the address */
 	TEXTREPLAY_ECLOCK = -6,    /* the recording cannot convert this time */
@@ -95,7 +95,8 @@ typedef struct textreplay_options {
 	const char *modules;
 	const char *vmlinux;  /* gives bytes that nothing else gives; at most unconfirmed */
 	const char *index;    /* a saved image, which makes opening fast */
-	int32_t guest;        /* hypervisor's pid of the guest to open, 0: the host */
+	int32_t guest;        /* hypervisor's pid of the guest to open, 0: the host, -1: the guest
+	                       * of "perf kvm", whose pid is not recorded */
 	int32_t cpus;         /* CPUs of the machine, if perf did not finish; 0: not known */
 	uint32_t flags;       /* TEXTREPLAY_SAVE_INDEX */
 	uint32_t reserved;    /* 0 */
@@ -242,7 +243,8 @@ int textreplay_check(const textreplay *tr);
 /* Converts a counter value (TSC on x86, CNTVCT on arm64) to a time of the recording, and a
  * time to the first counter value that has that time or a later one, UINT64_MAX if none has.
  * A counter of less than 64 bits begins where the kernel began to convert it. TEXTREPLAY_ECLOCK
- * if the recording has no conversion. */
+ * if the recording has no conversion, or if the counter's value is before the clock's zero or after
+ * all of its times. */
 int textreplay_time_of_tsc(const textreplay *tr, uint64_t tsc, uint64_t *time);
 int textreplay_tsc_of_time(const textreplay *tr, uint64_t time, uint64_t *tsc);
 

@@ -29,6 +29,8 @@ enum {
 	traps_max = 16,         /* traps whose handlers have not returned */
 	alternatives_max = 16,  /* of one instruction */
 	choices_max = 4,        /* alternatives that were taken in one item */
+	in_flight = 255,        /* kind of a window in which the time of a change is not known */
+	habits_max = 64,        /* choices that are looked at for what was last taken at an address */
 	trials_max = 5000,      /* for one contradiction */
 	settle = 512,           /* bytes of trace after which a choice without contradiction is right */
 	hold_max = 1 << 20,     /* items that wait for it */
@@ -109,7 +111,9 @@ struct epoch {
 };
 
 struct choice {
-	uint8_t cur, n;
+	uint8_t cur, n, len;
+	uint8_t bytes[insn_max]; /* len of them: what is taken at ip */
+	uint64_t ip;
 	uint64_t offset; /* of the trace */
 };
 
@@ -152,6 +156,10 @@ struct ipt {
 	/* All changes of all areas, by time. */
 	textreplay_change *changes;
 	size_t nchanges;
+	/* Text whose changes are in flight, since clocks differ, by the time from which on. A CPU may
+	 * run the old bytes or the new ones then, as in a window. */
+	textreplay_window *flights;
+	size_t nflights;
 
 	/* Time: what the decoder reads is right in [since, until), in TSC. */
 	uint64_t tsc, since, until;
@@ -186,6 +194,8 @@ struct ipt {
 	struct ipt_item *decoding;
 	struct choice *choices;
 	size_t nchoices, at, fixed, room; /* at: the next one; the first fixed ones are not tried again */
+	struct choice habits[habits_max]; /* the last ones before the base */
+	size_t nhabits;
 	struct queued *queue;
 	size_t head, tail, qroom;
 	int holding;
@@ -583,17 +593,29 @@ static int find_changes(struct ipt *d)
 	}
 	d->nchanges = (size_t)n;
 	qsort(d->changes, d->nchanges, sizeof(*d->changes), by_time);
+	for (size_t i = 0; i < d->nchanges; i++)
+		d->nflights += d->changes[i].standing == TEXTREPLAY_IN_FLIGHT;
+	d->flights = malloc((d->nflights + 1) * sizeof(*d->flights));
+	if (!d->flights)
+		return -1;
+	d->nflights = 0;
+	for (size_t i = 0; i < d->nchanges; i++) {
+		const textreplay_change *c = &d->changes[i];
+		if (c->standing == TEXTREPLAY_IN_FLIGHT)
+			d->flights[d->nflights++] = (textreplay_window){ .addr = c->addr, .len = c->len, .from = c->time,
+									.until = c->until, .change = c->time, .kind = in_flight };
+	}
 	return 0;
 }
 
 /* Whether decoding can depend on a change. Below the least standing text is poisoned. */
 static int matters(struct ipt *d, const textreplay_change *c)
 {
-	return c->bytes || c->standing < d->opts.min_standing || d->opts.min_standing > TEXTREPLAY_UNCONFIRMED;
+	return c->bytes || c->standing == TEXTREPLAY_IN_FLIGHT || c->standing < d->opts.min_standing || d->opts.min_standing > TEXTREPLAY_UNCONFIRMED;
 }
 
-/* Finds the windows over an area that are open in [from, until), and makes regions of the
- * functions that they are in. */
+/* Finds the windows over an area that are open in [from, until), and what is in flight there then.
+ * Makes regions of the functions that they are in. */
 static int find_windows(struct ipt *d, struct epoch *e, struct area *a, uint32_t *owner, uint64_t from, uint64_t until,
 			size_t *nwindows, size_t *room)
 {
@@ -612,6 +634,19 @@ static int find_windows(struct ipt *d, struct epoch *e, struct area *a, uint32_t
 	}
 	for (int64_t i = 0; i < n; i++, ++*nwindows) {
 		textreplay_window *w = &e->windows[*nwindows];
+		if (add_region(d, e, a, owner, w->addr, w->addr + w->len, room) < 0)
+			return -1;
+	}
+	for (size_t i = 0; i < d->nflights && d->flights[i].from < until; i++) {
+		const textreplay_window *w = &d->flights[i];
+		void *p;
+		if (w->until <= from || w->addr >= a->hi || w->addr + w->len <= a->lo)
+			continue;
+		p = realloc(e->windows, (*nwindows + 1) * sizeof(*e->windows));
+		if (!p)
+			return -1;
+		e->windows = p;
+		e->windows[(*nwindows)++] = *w;
 		if (add_region(d, e, a, owner, w->addr, w->addr + w->len, room) < 0)
 			return -1;
 	}
@@ -1356,27 +1391,72 @@ static int trap_fits(struct ipt *d)
 	return d->opts.trap_handler && d->peek_is_tip && d->peek_tip == (d->opts.trap_handler & d->peek_tip_mask);
 }
 
+/* Whether a window is over the size bytes at ip. Of a change that is in flight, the sides may
+ * differ at the end of an instruction only; a trap is where one begins. */
+static int is_over(const textreplay_window *w, uint64_t ip, size_t size)
+{
+	return w->addr < ip + (w->kind == in_flight ? size : 1) && ip < w->addr + w->len;
+}
+
+/* What was last taken at ip; NULL: nothing, or too long ago. It depends on earlier choices alone,
+ * so it is the same when the trace is decoded again. */
+static const struct choice *habit(const struct ipt *d, uint64_t ip)
+{
+	size_t i, n = 0;
+
+	for (i = d->at; i && n < habits_max; i--, n++)
+		if (d->choices[i - 1].ip == ip)
+			return &d->choices[i - 1];
+	for (i = d->nhabits; i && n < habits_max; i--, n++)
+		if (d->habits[i - 1].ip == ip)
+			return &d->habits[i - 1];
+	return NULL;
+}
+
+/* Forgets the choices, but for what was last taken. */
+static void forget_choices(struct ipt *d)
+{
+	size_t n = d->at < habits_max ? d->at : habits_max, old = d->nhabits;
+
+	if (old > habits_max - n)
+		old = habits_max - n;
+	memmove(d->habits, d->habits + (d->nhabits - old), old * sizeof(*d->habits));
+	if (n)
+		memcpy(d->habits + old, d->choices + (d->at - n), n * sizeof(*d->habits));
+	d->nhabits = old + n;
+	d->nchoices = d->at = d->fixed = 0;
+}
+
 /* Reads an instruction inside a window. buf has what is there at the decoder's time. */
 static int choose(struct ipt *d, struct region *r, uint64_t ip, uint8_t *buf, size_t size)
 {
 	textreplay_alternative alt[alternatives_max], unusual, *fits[alternatives_max + 3], *a;
+	const struct choice *last;
+	struct choice *c;
 	uint64_t lo, hi, ns = ns_of(d, d->tsc);
+	unsigned flight = 0; /* bit i: alt[i] is a side of a change that is in flight */
 	int n = 0, m = 0, pick = 0;
 
 	bounds(d, &lo, &hi);
 	for (unsigned i = 0; i < r->nwindows && n < alternatives_max; i++) {
 		const textreplay_window *w = &r->windows[i];
 		int k;
-		if (ip < w->addr || ip >= w->addr + w->len)
+		if (!is_over(w, ip, size))
 			continue;
 		/* At a time at which the window is open. */
 		textreplay_set_time(d->cur, w->from <= ns && ns < w->until ? ns : w->change);
 		k = textreplay_alternatives(d->cur, ip, alt + n, (size_t)(alternatives_max - n));
-		if (k > 0)
-			n += k < alternatives_max - n ? k : alternatives_max - n;
+		if (k <= 0)
+			continue;
+		if (k > alternatives_max - n)
+			k = alternatives_max - n;
+		if (w->kind == in_flight)
+			flight |= ((1u << k) - 1) << n;
+		n += k;
 	}
 	/* A trap first: it is the next thing in the trace. Then what is there at this time, then
-	 * what was there before, or is there later, as far as the packets around allow. */
+	 * what was there before, or is there later, as far as the packets around allow. Of a change
+	 * in flight, any side may be there all the time. */
 	for (int i = 0; i < n && !m; i++)
 		if (alt[i].choice == TEXTREPLAY_TRAP && buf[0] != alt[i].bytes[0] && alt[i].from <= hi &&
 		    alt[i].until > lo && trap_fits(d))
@@ -1388,9 +1468,11 @@ static int choose(struct ipt *d, struct region *r, uint64_t ip, uint8_t *buf, si
 	fits[m++] = a;
 	for (int i = 0; i < n; i++) {
 		int twice = 0;
-		if (alt[i].choice == TEXTREPLAY_TRAP ||
-		    (alt[i].choice == TEXTREPLAY_BEFORE && (alt[i].change <= lo || alt[i].change > ns)) ||
-		    (alt[i].choice == TEXTREPLAY_AFTER && (alt[i].change <= ns || alt[i].change > hi)))
+		if (alt[i].choice == TEXTREPLAY_TRAP || alt[i].from > hi || alt[i].until <= lo)
+			continue;
+		if (!(flight >> i & 1) &&
+		    ((alt[i].choice == TEXTREPLAY_BEFORE && (alt[i].change <= lo || alt[i].change > ns)) ||
+		     (alt[i].choice == TEXTREPLAY_AFTER && (alt[i].change <= ns || alt[i].change > hi))))
 			continue;
 		for (int k = 0; k < m && !twice; k++)
 			twice = fits[k]->choice != TEXTREPLAY_TRAP &&
@@ -1406,6 +1488,17 @@ static int choose(struct ipt *d, struct region *r, uint64_t ip, uint8_t *buf, si
 	}
 	if (m < 2)
 		return 0;
+	/* A change can be in flight for long. A CPU runs its old side many times, then the new one:
+	 * what was taken last comes first, but behind a trap. */
+	last = flight ? habit(d, ip) : NULL;
+	for (int first = fits[0]->choice == TEXTREPLAY_TRAP, i = first; last && i < m; i++) {
+		a = fits[i];
+		if (a->choice == TEXTREPLAY_TRAP || memcmp(a->bytes, last->bytes, a->len < last->len ? a->len : last->len))
+			continue;
+		memmove(fits + first + 1, fits + first, (size_t)(i - first) * sizeof(*fits));
+		fits[first] = a;
+		break;
+	}
 	d->stats.visits++;
 	if (d->at < d->nchoices) {
 		pick = d->choices[d->at].cur;
@@ -1427,14 +1520,17 @@ static int choose(struct ipt *d, struct region *r, uint64_t ip, uint8_t *buf, si
 			d->held_ip = d->blk ? d->decoding->u.block.ip : d->decoding->u.insn.ip;
 		}
 	}
-	d->choices[d->at].offset = dec_offset(d);
-	d->at++;
 	if (pick >= m)
 		pick = 0;
 	a = fits[pick];
 	if (a->len < size)
 		size = a->len;
 	memcpy(buf, a->bytes, size);
+	c = &d->choices[d->at++];
+	c->offset = dec_offset(d);
+	c->ip = a->choice == TEXTREPLAY_TRAP ? 0 : ip;
+	c->len = (uint8_t)size;
+	memcpy(c->bytes, buf, size);
 	if (a == &d->present)
 		return (int)size;
 	if (a->choice == TEXTREPLAY_TRAP) {
@@ -1483,8 +1579,7 @@ static int image_callback(uint8_t *buf, size_t size, const struct pt_asid *asid,
 		size = n;
 	}
 	for (unsigned i = 0; i < r->nwindows; i++) {
-		const textreplay_window *w = &r->windows[i];
-		if (ip >= w->addr && ip < w->addr + w->len) {
+		if (is_over(&r->windows[i], ip, size)) {
 			int s = choose(d, r, ip, buf, size);
 			return s ? s : (int)size;
 		}
@@ -1853,7 +1948,7 @@ static int fail(struct ipt *d, struct ipt_item *it, int error)
 	d->status = dec_sync_forward(d);
 	d->timeless = d->quiet = d->have_result = 0;
 	d->have_base = 0;
-	d->nchoices = d->at = d->fixed = 0;
+	forget_choices(d);
 	d->last_valid = 0;
 	d->nentered = 0;
 	settled(d);
@@ -1922,7 +2017,7 @@ static __attribute__((noinline)) int slow(struct ipt *d, struct ipt_item *it)
 			d->have_base = psb_before(d, dec_offset(d), &d->base);
 			d->seq = d->delivered = 0;
 			d->events = d->delivered_events = 0;
-			d->nchoices = d->at = d->fixed = 0;
+			forget_choices(d);
 			it->error = 0;
 			d->returned_ntaken = 0;
 			return 1;
@@ -2104,6 +2199,7 @@ void ipt_free(struct ipt *d)
 		close(d->fd);
 	textreplay_cursor_free(d->cur);
 	free(d->changes);
+	free(d->flights);
 	free(d->psbs);
 	free(d->choices);
 	free(d->best_choices);

@@ -65,7 +65,7 @@ var allowed = map[string][]string{
 		"timeline/kernelsource",
 		"timeline/pprofexport", "timeline/tables", "timeline/trim", "internal/build", "internal/patching", "internal/mapfile", "internal/memory", "internal/outfile", "internal/pathname", "internal/lazyregexp", "internal/numbers", "internal/printable", "internal/web", "recorder", "recorder/journal",
 	},
-	"cmd/libtextreplay": {"perfdata", "disasm", "timeline", "timeline/replay", "internal/patching"},
+	"cmd/libtextreplay": {"perfdata", "kcore", "disasm", "timeline", "timeline/replay", "internal/patching", "internal/vmlinux"},
 }
 
 // TestImports: imports go one way, as docs/architecture.md draws them.

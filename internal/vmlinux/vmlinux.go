@@ -45,6 +45,11 @@ type lists struct{ quads, inverse, words []uint64 }
 // maxLists bounds the size of the lists. Linux 6.1 has 0.9 MB.
 const maxLists = 64 << 20
 
+// A FormatError says why a file is no kernel's ELF file.
+type FormatError struct{ Reason string }
+
+func (e *FormatError) Error() string { return e.Reason }
+
 // New reads the headers of a kernel's file. The File reads from in until it is no longer
 // used. Errors do not name the file.
 func New(in io.ReaderAt) (*File, error) {
@@ -54,15 +59,15 @@ func New(in io.ReaderAt) (*File, error) {
 	case err != nil && !errors.Is(err, io.EOF):
 		return nil, err
 	case n == 0:
-		return nil, errors.New("the file is empty")
+		return nil, &FormatError{"the file is empty"}
 	case strings.HasPrefix(string(begin), "MZ"): // x86 and arm64
-		return nil, errors.New("a boot image, which has the kernel's ELF file in it, compressed")
+		return nil, &FormatError{"a boot image, which has the kernel's ELF file in it, compressed"}
 	case string(begin) != elf.ELFMAG:
-		return nil, fmt.Errorf("not an ELF file: begins with %q", begin)
+		return nil, &FormatError{fmt.Sprintf("not an ELF file: begins with %q", begin)}
 	}
 	f, err := elf.NewFile(in)
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return nil, errors.New("the file was cut: it ends before its headers do")
+		return nil, &FormatError{"the file was cut: it ends before its headers do"}
 	}
 	if err != nil {
 		return nil, err
@@ -80,11 +85,11 @@ func (f *File) Stext() (uint64, error) {
 	case errors.Is(err, elf.ErrNoSymbols) && f.Machine == elf.EM_X86_64 && text != nil:
 		// Programs have no symbols either.
 		if text.Addr>>63 == 0 {
-			return 0, fmt.Errorf("not a kernel: its text is linked at %#x", text.Addr)
+			return 0, &FormatError{fmt.Sprintf("not a kernel: its text is linked at %#x", text.Addr)}
 		}
 		return text.Addr, nil
 	case errors.Is(err, elf.ErrNoSymbols):
-		return 0, errors.New("the file has no symbols, so nothing says where _stext is")
+		return 0, &FormatError{"the file has no symbols, so nothing says where _stext is"}
 	case err != nil:
 		return 0, err
 	}
@@ -93,7 +98,7 @@ func (f *File) Stext() (uint64, error) {
 			return s.Value, nil
 		}
 	}
-	return 0, errors.New("no symbol _stext")
+	return 0, &FormatError{"no symbol _stext"}
 }
 
 // Moved returns the data of a section as it is when the kernel runs by bytes above its

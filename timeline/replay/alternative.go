@@ -23,8 +23,9 @@ type Alternative struct {
 	Effect Effect
 	// Standing is that of the instruction's bytes; of the trap, [timeline.Known].
 	Standing timeline.Standing
-	// Validity is the time during which the instruction is there; of the trap, its proven
-	// window.
+	// Validity is the time during which the instruction is there. Where it is there again
+	// before the last asked time, it reaches from the first time to the last one. Of the trap
+	// it is the proven window.
 	timeline.Validity
 	// Possible reports whether a CPU may execute it at the asked time. Only the old and
 	// the new bytes of a poke are listed outside of their time, for decoders whose time is
@@ -208,7 +209,7 @@ func (c *Cursor) addVersion(addr, t uint64, possible bool) timeline.Validity {
 	}
 	for i := range c.alternatives {
 		if a := &c.alternatives[i]; !a.Trap && string(a.Inst.Bytes) == string(inst.Bytes) {
-			if possible && !a.Possible || possible && a.Until == b.Since {
+			if possible {
 				a.Until = max(a.Until, b.Until)
 			}
 			a.Standing = min(a.Standing, b.Standing)
@@ -219,27 +220,75 @@ func (c *Cursor) addVersion(addr, t uint64, possible bool) timeline.Validity {
 	return b.Validity
 }
 
-// addSides adds both sides of a change that is in flight at addr at time t: the old
-// instruction, and the new one, and those between if several changes are. [Cursor.Read] gives one of them.
+// addSides adds the sides of a change that is in flight at addr at time t: the old instruction and
+// the new one. If several changes are, it also adds what is there between one and the next.
+// [Cursor.Read] gives one of them.
 func (c *Cursor) addSides(addr, t uint64) {
-	for side, sides := 0, 2; side < sides && len(c.alternatives) < 4*maxVersions; side++ {
-		code := c.room()
-		b := c.Read(addr, t, code)
-		inFlight := false
-		for s := range c.image.At(t).Spans(addr, uint64(b.Given)) {
-			if n := len(s.Candidates); s.Standing == timeline.InFlight && n > 0 {
-				copy(code[s.Addr-addr:b.Given], s.Candidates[min(side, n-1)].Bytes)
-				inFlight, sides = true, max(sides, n)
-			}
+	var code [instRoom]byte
+	b := c.Read(addr, t, code[:])
+	var parts []sidesPart
+	for s := range c.image.At(t).Spans(addr, uint64(b.Given)) {
+		if s.Standing == timeline.InFlight && len(s.Candidates) > 0 {
+			parts = append(parts, sidesPart{code[s.Addr-addr : b.Given], s.Candidates, 0})
+		}
+	}
+	for more := len(parts) > 0; more && len(c.alternatives) < 4*maxVersions; more = nextSide(parts) {
+		for _, p := range parts {
+			copy(p.code, p.candidates[p.side].Bytes)
 		}
 		inst := c.decoder.Decode(code[:b.Given], addr)
-		if !inFlight || slices.ContainsFunc(c.alternatives, func(a Alternative) bool {
+		if slices.ContainsFunc(c.alternatives, func(a Alternative) bool {
 			return !a.Trap && string(a.Inst.Bytes) == string(inst.Bytes)
 		}) {
 			continue
 		}
+		own := c.room()
+		inst.Bytes = own[:copy(own, inst.Bytes)]
 		c.alternatives = append(c.alternatives, Alternative{Inst: inst, Standing: timeline.InFlight, Validity: b.Validity, Possible: true})
 	}
+}
+
+// A sidesPart is a span of bytes whose changes are in flight.
+type sidesPart struct {
+	code       []byte // begins with the span
+	candidates []timeline.Candidate
+	side       int // the candidate that is there
+}
+
+// nextSide makes the next change, in all parts that it writes; false if all are made. A change that
+// still has another one before it in some part waits for that one:
+//
+//	orig  | 55      | 48 89 e5 53    candidates of two parts: a kprobe is armed, then optimised
+//	armed | cc      |
+//	jump  | e9      | 10 00 00 00    orig, cc 48 89 e5 53, and the jump are the sides
+func nextSide(parts []sidesPart) bool {
+	next := -1
+	for i, p := range parts {
+		if p.side+1 == len(p.candidates) {
+			continue
+		}
+		change := p.candidates[p.side+1].Fact
+		waits := slices.ContainsFunc(parts, func(o sidesPart) bool {
+			return o.side+2 < len(o.candidates) && slices.ContainsFunc(o.candidates[o.side+2:], func(c timeline.Candidate) bool { return c.Fact == change })
+		})
+		if !waits {
+			next = i
+			break
+		}
+		if next < 0 {
+			next = i // the order of the parts is contradictory: some change must be the next
+		}
+	}
+	if next < 0 {
+		return false
+	}
+	change := parts[next].candidates[parts[next].side+1].Fact
+	for i := range parts {
+		if p := &parts[i]; p.side+1 < len(p.candidates) && p.candidates[p.side+1].Fact == change {
+			p.side++
+		}
+	}
+	return true
 }
 
 // addTrap adds the trap of a window.

@@ -17,9 +17,9 @@ import (
 )
 
 // A MisfitError is returned if a copy is not of the recorded kernel, or is of another
-// boot of it.
+// boot of it, or if a vmlinux is of another kernel.
 type MisfitError struct {
-	Path string // of the copy
+	Path string // of the copy, or of the vmlinux
 	Msg  string
 }
 

@@ -26,31 +26,34 @@ func (s *scan) addVmlinux(path string, textLo uint64) error {
 	}
 	defer file.Close()
 	bad := func(format string, args ...any) error {
-		return fmt.Errorf("%s: %s", path, fmt.Sprintf(format, args...))
+		return fmt.Errorf("%s: %w", path, fmt.Errorf(format, args...))
+	}
+	misfit := func(format string, args ...any) error {
+		return &MisfitError{Path: path, Msg: fmt.Sprintf(format, args...)}
 	}
 	f, err := vmlinux.New(file)
 	if err != nil {
-		return bad("%v", err)
+		return bad("%w", err)
 	}
 	if machine := s.arch.machine; machine != elf.EM_NONE && f.Machine != machine {
-		return bad("a kernel for %v, but the recorded one is for %v", f.Machine, machine)
+		return misfit("a kernel for %v, but the recorded one is for %v", f.Machine, machine)
 	}
 	linked, err := f.Stext()
 	if err != nil {
-		return bad("%v", err)
+		return bad("%w", err)
 	}
 	if textLo == 0 {
 		return fmt.Errorf("%s: nothing says where kernel text was: %w", path, ErrNoKallsyms)
 	}
 	id, err := buildIDOf(f.File)
 	if err != nil {
-		return bad("%v", err)
+		return bad("%w", err)
 	}
 	switch want := s.kernelBuildID(); {
 	case want == nil || id == nil:
 		s.warn(bad("this file or the recording has no build ID, so it may be of another kernel"))
 	case !bytes.Equal(id, want):
-		return bad("build ID %x, but the recorded kernel has %x", id, want)
+		return misfit("build ID %x, but the recorded kernel has %x", id, want)
 	}
 	moved := textLo - linked
 	var segments []timeline.Segment
@@ -61,7 +64,7 @@ func (s *scan) addVmlinux(path string, textLo uint64) error {
 		}
 		data, ok, err := f.Moved(sec, moved)
 		if err != nil {
-			return bad("section %s: %v", sec.Name, err)
+			return bad("section %s: %w", sec.Name, err)
 		}
 		relocated = relocated || ok
 		segments = append(segments, timeline.Segment{Addr: sec.Addr + moved, Data: data})

@@ -54,7 +54,21 @@ int main(int argc, char **argv)
 	o.size = sizeof(o);
 	o.flags = 1u << 31;
 	want("flags", textreplay_open(argv[1], &o, &tr), TEXTREPLAY_EINVAL);
+	o.flags = TEXTREPLAY_SAVE_INDEX;
+	want("no index to save", textreplay_open(argv[1], &o, &tr), TEXTREPLAY_EINVAL);
+	o.index = "";
+	want("no name of an index", textreplay_open(argv[1], &o, &tr), TEXTREPLAY_EINVAL);
+	o.index = NULL;
 	o.flags = 0;
+	o.kallsyms = argv[2];
+	want("no kallsyms", textreplay_open(argv[1], &o, &tr), TEXTREPLAY_EFORMAT);
+	o.kallsyms = NULL;
+	o.modules = argv[2];
+	want("no list of modules", textreplay_open(argv[1], &o, &tr), TEXTREPLAY_EFORMAT);
+	o.modules = NULL;
+	o.vmlinux = argv[2];
+	want("no vmlinux", textreplay_open(argv[1], &o, &tr), TEXTREPLAY_EFORMAT);
+	o.vmlinux = NULL;
 	o.reserved = 1;
 	want("reserved", textreplay_open(argv[1], &o, &tr), TEXTREPLAY_EINVAL);
 	o.reserved = 0;
@@ -110,7 +124,10 @@ int main(int argc, char **argv)
 		want("tsc of 0", textreplay_tsc_of_time(tr, 0, &t), 0);
 		want("set tsc of 0", textreplay_set_tsc(cur, t), 0);
 		want("time 0", textreplay_get_time(cur), 0);
-		want("set last tsc", textreplay_set_tsc(cur, t - 1), 0);
+		want("before the clock's zero", textreplay_time_of_tsc(tr, t - 1, &t), TEXTREPLAY_ECLOCK);
+		want("set tsc before it", textreplay_set_tsc(cur, t - 1), TEXTREPLAY_ECLOCK);
+		want("time stays", textreplay_get_time(cur), 0);
+		textreplay_set_time(cur, TEXTREPLAY_FOREVER);
 		want("before forever", textreplay_get_time(cur) == TEXTREPLAY_FOREVER - 1, 1);
 	} else {
 		memset(text, 1, sizeof(text));
