@@ -131,29 +131,17 @@ func (q *request) code() error {
 		return q.notReady()
 	}
 	asked := strings.TrimSpace(q.FormValue("addr"))
-	t, _ := q.extent()
-	if s := strings.TrimSpace(q.FormValue("t")); s != "" {
-		x, err := q.r.ParseTime(s)
-		if err != nil {
-			return err
-		}
-		t = x.From
+	if q.kept.err != nil {
+		return q.kept.err
 	}
-	if ns := q.FormValue("ns"); ns != "" {
-		x, err := q.r.ParseTime(ns + "ns")
-		if err != nil {
-			return err
-		}
-		t = x.From
-	}
+	first, _ := q.extent()
+	t := q.kept.or(first).From
 	addr, err := q.r.ParseAddr(asked, t)
 	if err != nil {
 		return err
 	}
 	p := q.session.codeOf(addr, t, true)
-	if q.FormValue("t") != "" || q.FormValue("ns") != "" {
-		p.Kept = p.T
-	}
+	p.Kept = q.kept.text
 	return q.page("code", p.Name, p)
 }
 

@@ -35,7 +35,7 @@ const mostDiff = 400
 func (q *request) diff() error {
 	from, to := q.extent()
 	p := &diffPage{From: strings.TrimSpace(q.FormValue("from")), To: strings.TrimSpace(q.FormValue("to")), Symbol: strings.TrimSpace(q.FormValue("symbol")),
-		T: q.FormValue("t"), First: replay.Seconds(from), Last: replay.Seconds(to)}
+		T: q.kept.text, First: replay.Seconds(from), Last: replay.Seconds(to)}
 	if p.From == "" && p.To == "" {
 		p.From, p.To = "start", "end"
 		if p.Symbol == "" && !q.Form.Has("from") {

@@ -146,6 +146,7 @@ const functionRows = 100
 // A functionsPage lists the functions that changed.
 type functionsPage struct {
 	Name, From, To, T string
+	Window            string // From and To in words
 	Sort              string
 	Reverse           bool
 	Kinds             []choice
@@ -190,7 +191,7 @@ func (q *request) functions() error {
 		return q.notReady()
 	}
 	p := &functionsPage{Name: strings.TrimSpace(q.FormValue("name")), From: strings.TrimSpace(q.FormValue("from")), To: strings.TrimSpace(q.FormValue("to")),
-		T: q.FormValue("t"), Sort: cmp.Or(q.FormValue("sort"), usualOrder), Reverse: q.FormValue("reverse") != ""}
+		T: q.kept.text, Sort: cmp.Or(q.FormValue("sort"), usualOrder), Reverse: q.FormValue("reverse") != ""}
 	kinds := q.Form["kind"]
 	f, err := q.functionFilter(p, kinds)
 	if err != nil {
@@ -238,15 +239,10 @@ func (q *request) functions() error {
 // in its window of time.
 func (q *request) functionFilter(p *functionsPage, kinds []string) (f functionFilter, err error) {
 	f.classes = allClasses
-	if f.from, f.to, err = q.window(); err != nil {
+	if f.from, f.to, err = q.bounds(); err != nil {
 		return f, err
 	}
-	if p.From == "" {
-		f.from = 0
-	}
-	if p.To == "" {
-		f.to = timeline.MaxTime
-	}
+	p.Window = boundsText(f.from, f.to)
 	if len(kinds) > 0 {
 		f.classes = 0
 	}

@@ -134,6 +134,7 @@ type request struct {
 	to     string // where to redirect, "" for nowhere
 	status int
 	early  bool // the answer was made before all changes were read
+	kept   keptTime
 }
 
 // wait is that of the session. It notes whether the answer is made too early: its page is pending
@@ -170,6 +171,7 @@ func (s *Server) handle(h handler) http.HandlerFunc {
 			stop = unloading(ses.r.Unload)
 		}
 		q := &request{Request: r, session: ses, srv: s, typ: "text/html; charset=utf-8", status: http.StatusOK}
+		q.kept = q.keptTime()
 		err = func() error {
 			defer stop() // also after a panic, which net/http recovers
 			return replay.Guard(func() error { return h(q) })

@@ -40,6 +40,7 @@ var eventNames = [...]string{eventSymbol: "symbol", eventBPF: "BPF load or unloa
 type logPage struct {
 	From, To, Place, By, Sort string
 	T                         string // the time that the page keeps
+	Window                    string // From and To in words
 	Kinds                     []choice
 	Sorts                     []choice
 	Rows                      []changeRow
@@ -73,17 +74,11 @@ func (q *request) log() error {
 	if !q.wait(q.Context(), 10*time.Second) {
 		return q.notReady()
 	}
-	from, to, err := q.window()
+	from, to, err := q.bounds()
 	if err != nil {
 		return err
 	}
-	if strings.TrimSpace(q.FormValue("to")) == "" {
-		to = timeline.MaxTime
-	}
 	f := &logFilter{from: from, to: to, place: strings.TrimSpace(q.FormValue("place")), by: strings.TrimSpace(q.FormValue("by")), sort: q.FormValue("sort")}
-	if strings.TrimSpace(q.FormValue("from")) == "" {
-		f.from = 0
-	}
 	for _, k := range q.Form["kind"] {
 		if k != "" {
 			f.kinds = append(f.kinds, k)
@@ -96,14 +91,18 @@ func (q *request) log() error {
 	if err != nil {
 		return err
 	}
-	p.From, p.To, p.T = strings.TrimSpace(q.FormValue("from")), strings.TrimSpace(q.FormValue("to")), q.FormValue("t")
+	p.From, p.To, p.T = strings.TrimSpace(q.FormValue("from")), strings.TrimSpace(q.FormValue("to")), q.kept.text
+	p.Window = boundsText(from, to)
 	p.All = p.All && p.From == "" && p.To == ""
 	at := func(page int) string {
 		v := url.Values{}
-		for _, k := range []string{"from", "to", "place", "by", "sort", "t"} {
+		for _, k := range []string{"from", "to", "place", "by", "sort"} {
 			if x := q.FormValue(k); x != "" {
 				v.Set(k, x)
 			}
+		}
+		if p.T != "" {
+			v.Set("t", p.T)
 		}
 		v["kind"] = f.kinds
 		v.Set("page", strconv.Itoa(page))

@@ -91,17 +91,11 @@ func (q *request) mapPage() error {
 		return err
 	}
 	d.T0, d.T1 = dec(from), dec(to)
-	if s := strings.TrimSpace(q.FormValue("t")); s != "" {
-		t, err := q.r.ParseTime(s)
-		if err != nil {
-			return err
-		}
-		if q.isWhole() && q.Form.Has("y0") {
-			// A function: a tenth of the recording around the time.
-			n := (q.plane.to - q.plane.from) / 20
-			at := min(max(t.From, q.plane.from), q.plane.to)
-			d.T0, d.T1 = dec(max(at, q.plane.from+n)-n), dec(min(at+n, q.plane.to))
-		}
+	if q.kept.text != "" && q.isWhole() && q.Form.Has("y0") {
+		// A function: a tenth of the recording around the time.
+		n := (q.plane.to - q.plane.from) / 20
+		inside := func(t uint64) uint64 { return min(max(t, q.plane.from), q.plane.to) }
+		d.T0, d.T1 = dec(max(inside(q.kept.times.From), q.plane.from+n)-n), dec(min(inside(q.kept.times.To)+n, q.plane.to))
 	}
 	for _, y := range []struct {
 		name string
@@ -126,7 +120,7 @@ func (q *request) mapPage() error {
 		d.Y0, d.Y1 = 0, q.axis.height
 	}
 	p := q.session.mapPageOf(d)
-	p.T = q.FormValue("t")
+	p.T = q.kept.text
 	return q.page("map", "Map", p)
 }
 
@@ -235,11 +229,10 @@ func (q *request) mapNames() error {
 	if !q.wait(q.Context(), 10*time.Second) {
 		return q.notReady()
 	}
-	t, err := q.timeOr(q.r.Report.First)
-	if err != nil {
-		return err
+	if q.kept.err != nil {
+		return q.kept.err
 	}
-	v := q.r.Image.At(t)
+	v := q.r.Image.At(q.kept.or(q.r.Report.First).From)
 	out := []map[string]string{}
 	for _, p := range strings.Split(q.FormValue("p"), ",") {
 		pos, err := strconv.ParseUint(p, 10, 64)

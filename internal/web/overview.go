@@ -63,11 +63,11 @@ func (q *request) overview() error {
 	ready := q.wait(q.Context(), 100*time.Millisecond)
 	if ready && q.session.err == nil && q.isWhole() {
 		o := *q.session.whole()
-		o.T = q.FormValue("t")
+		o.T = q.kept.text
 		return q.page("overview", "Overview", &o)
 	}
 	o := q.session.overviewOf(from, to, q.isWhole(), ready)
-	o.T = q.FormValue("t")
+	o.T = q.kept.text
 	return q.page("overview", "Overview", o)
 }
 

@@ -102,7 +102,8 @@ type layout struct {
 	Title, Page string
 	Recording   string
 	Query       string // of the search box
-	T           string // the time that a search keeps
+	T           string // the time that the page keeps
+	Interval    string // the first and the last nanosecond of T, "" if it is exact
 	Timeless    string // this page without it
 	Nav         []navItem
 	Number      int
@@ -117,14 +118,15 @@ type navItem struct{ Name, Href, Page string }
 
 type errorPage struct{ Err string }
 
-// page writes a page with the template name to the body of the response.
+// page writes a page with the template name to the body of the response. A time that cannot be read
+// is an error of each page, whose links do not keep it.
 func (q *request) page(name, title string, body any) error {
-	t := q.FormValue("t")
-	if ns, err := strconv.ParseUint(q.FormValue("ns"), 10, 64); err == nil && t == "" {
-		t = replay.Seconds(ns)
+	if q.kept.err != nil && name != "error" {
+		return q.kept.err
 	}
+	t := q.kept.text
 	l := &layout{Title: title, Page: name, Recording: q.name(), Number: q.number, Live: q.srv.opts.Live,
-		Stale: q.stale.Load(), Pending: q.early, Problem: q.srv.opts.Problem(), T: t, Query: q.FormValue("q"), Body: body,
+		Stale: q.stale.Load(), Pending: q.early, Problem: q.srv.opts.Problem(), T: t, Interval: q.kept.interval(), Query: q.FormValue("q"), Body: body,
 		Nav: []navItem{{"Overview", keep("/", t), "overview"}, {"Map", keep("/map", t), "map"}, {"Functions", keep("/functions", t), "functions"}, {"Log", keep("/log", t), "log"}, {"Diff", keep("/diff", t), "diff"}}}
 	timeless := q.URL.Query()
 	timeless.Del("t")
@@ -175,30 +177,6 @@ func (q *request) state() error {
 	default:
 	}
 	return q.json(map[string]any{"number": q.number, "ready": ready, "live": q.srv.opts.Live, "problem": q.srv.opts.Problem()})
-}
-
-// window returns the window of time that the form asks for, in ns; from < to. An end that the
-// form does not have is that of the recording.
-func (q *request) window() (from, to uint64, err error) {
-	from, to = q.extent()
-	if s := strings.TrimSpace(q.FormValue("from")); s != "" {
-		t, err := q.r.ParseTime(s)
-		if err != nil {
-			return 0, 0, err
-		}
-		from = t.From
-	}
-	if s := strings.TrimSpace(q.FormValue("to")); s != "" {
-		t, err := q.r.ParseTime(s)
-		if err != nil {
-			return 0, 0, err
-		}
-		to = t.From
-	}
-	if from >= to {
-		return 0, 0, &RequestError{fmt.Sprintf("the window from %s to %s is empty", replay.Seconds(from), replay.Seconds(to))}
-	}
-	return from, to, nil
 }
 
 // pageNumber returns which page of a list the form asks for, from 1.

@@ -41,15 +41,15 @@ func (q *request) search() error {
 		q.to = "/"
 		return nil
 	}
-	t, err := q.timeOr(q.r.Report.First)
-	if err != nil {
-		return err
+	if q.kept.err != nil {
+		return q.kept.err
 	}
+	t := q.kept.or(q.r.Report.First).From
 	when := "&t=" + replay.Seconds(t)
-	if q.FormValue("t") == "" {
+	if q.kept.text == "" {
 		when = ""
 	}
-	p := &searchPage{Query: text, T: q.FormValue("t")}
+	p := &searchPage{Query: text, T: q.kept.text}
 	addr, addrErr := q.r.ParseAddr(text, t)
 	if addrErr == nil && q.isCode(addr) {
 		q.to = "/at?addr=" + url.QueryEscape(text) + when
@@ -76,17 +76,6 @@ func (q *request) search() error {
 		}
 	}
 	return q.page("search", text, p)
-}
-
-// timeOr returns the time that a page keeps, in ns: that of the parameter t, or t if there is
-// none.
-func (q *request) timeOr(t uint64) (uint64, error) {
-	s := strings.TrimSpace(q.FormValue("t"))
-	if s == "" {
-		return t, nil
-	}
-	x, err := q.r.ParseTime(s)
-	return x.From, err
 }
 
 // isCode reports whether an address is in an area of the axis.
