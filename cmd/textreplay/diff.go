@@ -6,6 +6,7 @@ package main
 import (
 	"bytes"
 	"cmp"
+	"fmt"
 	"slices"
 	"sort"
 
@@ -108,7 +109,7 @@ func (d *diff) run(first, second string) (err error) {
 		return err
 	}
 	for i, t := range times {
-		d.warnMoving(d.moving[i], "what is compared", t)
+		d.warnMoving(d.moving[i], whatDiffs, t)
 	}
 
 	if d.json || d.csv {
@@ -139,17 +140,25 @@ func (d *diff) find(times [2]replay.Times) error {
 	return nil
 }
 
+// whatDiffs is what warnings call the text that diff compares.
+const whatDiffs = "what is compared"
+
 // warnMoving warns that an answer for the start of an interval does not hold
 // for the whole interval.
 func (a *app) warnMoving(n uint64, of string, t replay.Times) {
 	if n > 0 {
-		verb := "change"
-		if n == 1 {
-			verb += "s"
-		}
-		a.warnf("%s of %s %s up to %s; the answer is for %s (a time with nine digits is exact)",
-			count(n, "byte"), of, verb, replay.Seconds(t.To), replay.Seconds(t.From))
+		a.warnf("%s", movingText(n, of, t))
 	}
+}
+
+// movingText returns the warning that n bytes change within an interval.
+func movingText(n uint64, of string, t replay.Times) string {
+	verb := "change"
+	if n == 1 {
+		verb += "s"
+	}
+	return fmt.Sprintf("%s of %s %s up to %s; the answer is for %s (a time with nine digits is exact)",
+		count(n, "byte"), of, verb, replay.Seconds(t.To), replay.Seconds(t.From))
 }
 
 // ranges returns the addresses to compare, ascending and disjoint.

@@ -64,6 +64,11 @@ func (t *webText) Diff(from, to replay.Times, symbol string, most int) (*web.Dif
 		return nil, err
 	}
 	out := &web.Diff{Summary: strings.TrimSuffix(d.summary(), " (--standing lists them)")}
+	for i, t := range [2]replay.Times{from, to} {
+		if d.moving[i] > 0 {
+			out.Warnings = append(out.Warnings, movingText(d.moving[i], whatDiffs, t))
+		}
+	}
 	for x := range d.listed {
 		if len(out.Places) == most {
 			out.More++

@@ -26,6 +26,7 @@ const (
 	mostMoments  = 2000
 	mostRows     = 60      // changes in the table
 	mostVersions = 8       // contents of a place
+	mostInterval = 60      // versions of an interval
 	mostLooked   = 100_000 // versions of a place
 	// If a recording has more samples than this, a page does not count those of its function.
 	mostSamples = 2_000_000
@@ -37,7 +38,9 @@ type codePage struct {
 	Addr          string
 	Size          uint64
 	T             string // the time that is shown
+	When          string // the same as links have it: the interval that was asked for, or T
 	Kept          string // the time that the page keeps, "" if the request has none
+	Interval      *intervalPart
 	TimeNS        string
 	Dated         string // what is there at the time: from when to when
 	Standing      string
@@ -66,6 +69,7 @@ type codePage struct {
 // A codeRow is an instruction, or a run of bytes that are not given.
 type codeRow struct {
 	addr     uint64
+	next     uint64 // Next in ns
 	ID       string
 	Addr     string
 	Offset   string
@@ -78,9 +82,25 @@ type codeRow struct {
 	Changed  int  // how often it changes in the recording
 	Here     bool // what was asked for
 	Window   string
+	Next     string // when it changes within the interval that was asked for
+	NextHref string
 	Href     string
 	Samples  int
 }
+
+// An intervalPart says what changes in the interval of a page's time: what the page shows is as of
+// the interval's start.
+type intervalPart struct {
+	From, To string // the first and the last time
+	Versions []intervalVersion
+	More     bool // there are versions that are not listed
+}
+
+// An intervalVersion is a time during which nothing that is shown changes.
+type intervalVersion struct{ From, Until, Standing, Reason, Href string }
+
+// Changes returns how often what is shown changes.
+func (p *intervalPart) Changes() int { return len(p.Versions) - 1 }
 
 // A sitePart is what the page says about one place.
 type sitePart struct {
@@ -135,20 +155,20 @@ func (q *request) code() error {
 		return q.kept.err
 	}
 	first, _ := q.extent()
-	t := q.kept.or(first).From
-	addr, err := q.r.ParseAddr(asked, t)
+	times := q.kept.or(first)
+	addr, err := q.r.ParseAddr(asked, times.From)
 	if err != nil {
 		return err
 	}
-	p := q.session.codeOf(addr, t, true)
+	p := q.session.codeOf(addr, times, q.kept.text, true)
 	p.Kept = q.kept.text
 	return q.page("code", p.Name, p)
 }
 
-// codeOf returns the page of the function around an address at a time (ns). samples says that the
-// samples that hit it are counted.
-func (s *session) codeOf(addr, t uint64, samples bool) *codePage {
-	im := s.r.Image
+// codeOf returns the page of the function around an address, as of the start of times; text is how
+// links have times, if it is an interval. samples says that the samples that hit it are counted.
+func (s *session) codeOf(addr uint64, times replay.Times, text string, samples bool) *codePage {
+	im, t := s.r.Image, times.From
 	v := im.At(t)
 	lo, hi := addr&^15, addr&^15+256
 	sym, named := v.Symbol(addr)
@@ -161,6 +181,10 @@ func (s *session) codeOf(addr, t uint64, samples bool) *codePage {
 	from, to := s.extent()
 	p := &codePage{Name: placeName(v, lo), Heading: cmp.Or(s.text.Heading(v, lo), hexAddr(lo)), Addr: hexAddr(lo), Size: hi - lo,
 		T: replay.Seconds(t), TimeNS: dec(t), First: replay.Seconds(from), Last: replay.Seconds(to), FirstNS: dec(from), LastNS: dec(to), Moment: -1}
+	p.When = p.T
+	if !times.Exact() {
+		p.When = text
+	}
 	s.moments(p, lo, hi, t)
 
 	partLo, partHi := lo, hi
@@ -168,13 +192,16 @@ func (s *session) codeOf(addr, t uint64, samples bool) *codePage {
 		partLo, partHi = s.partOf(v, lo, hi, addr)
 		p.Part = fmt.Sprintf("bytes %s to %s of %s", hexAddr(partLo-lo), hexAddr(partHi-lo), thousands(hi-lo))
 		if partLo > lo {
-			p.Earlier = addrLink(partLo-1, t)
+			p.Earlier = linkAt(partLo-1, p.When)
 		}
 		if partHi < hi {
-			p.Later = addrLink(partHi, t)
+			p.Later = linkAt(partHi, p.When)
 		}
 	}
-	s.addRows(p, v, lo, partLo, partHi, addr)
+	s.addRows(p, v, times.To, lo, partLo, partHi, addr)
+	if !times.Exact() {
+		p.Interval = s.intervalOf(partLo, partHi, times)
+	}
 	s.changesIn(p, lo, hi, t)
 	if addr != lo || s.isSite(addr) {
 		p.Site = s.siteOf(v, addr)
@@ -295,6 +322,8 @@ func (s *session) moments(p *codePage, lo, hi, t uint64) {
 type codeRows struct {
 	*session
 	v                   timeline.View
+	last                uint64 // the last time of the interval that begins at v's
+	when                string // v's time or the interval, for links
 	base, lo, hi, asked uint64 // the function's begin, what is shown of it, and the address asked for
 	spans               []timeline.Span
 	changes             map[uint64]int
@@ -302,9 +331,10 @@ type codeRows struct {
 }
 
 // addRows adds the rows of [lo, hi), of the function that begins at base, and sets the page's
-// standing: the lowest of all the bytes.
-func (s *session) addRows(p *codePage, v timeline.View, base, lo, hi, asked uint64) {
-	x := &codeRows{session: s, v: v, base: base, lo: lo, hi: hi, asked: asked,
+// standing: the lowest of all the bytes. The rows are as of v's time, and say what changes from then
+// on until the time last.
+func (s *session) addRows(p *codePage, v timeline.View, last, base, lo, hi, asked uint64) {
+	x := &codeRows{session: s, v: v, last: last, when: p.When, base: base, lo: lo, hi: hi, asked: asked,
 		changes: s.changeCounts(lo, hi), windows: s.windows(lo, hi, v.Time())}
 	least := timeline.Known
 	since, until := uint64(0), timeline.MaxTime
@@ -364,6 +394,7 @@ func (x *codeRows) withoutBytes(sp *timeline.Span, at, end uint64) codeRow {
 	for _, c := range sp.Candidates {
 		row.Text += "; " + spaced(c.Bytes, 8)
 	}
+	x.addNext(&row, sp)
 	return row
 }
 
@@ -387,9 +418,9 @@ func (x *codeRows) decode(at, end uint64) (rows []codeRow, decoded uint64) {
 func (x *codeRows) row(in *disasm.Inst) codeRow {
 	t, end := x.v.Time(), in.Addr+uint64(len(in.Bytes))
 	row := codeRow{addr: in.Addr, ID: fmt.Sprintf("i%x", in.Addr), Addr: fmt.Sprintf("%016x", in.Addr), Offset: "+" + hexAddr(in.Addr-x.base), Bytes: spaced(in.Bytes, 16), Text: in.Text,
-		Here: in.Addr <= x.asked && x.asked < end, Href: addrLink(in.Addr, t)}
+		Here: in.Addr <= x.asked && x.asked < end, Href: linkAt(in.Addr, x.when)}
 	if in.HasTarget && !(x.lo <= in.Target && in.Target < x.hi) {
-		row.Target = addrLink(in.Target, t)
+		row.Target = linkAt(in.Target, x.when)
 	}
 	for i := x.spanAt(in.Addr); i < len(x.spans) && x.spans[i].Addr < end; i++ {
 		sp := &x.spans[i]
@@ -397,6 +428,7 @@ func (x *codeRows) row(in *disasm.Inst) codeRow {
 			row.Standing, row.Reason = sp.Standing.String(), sp.Reason.Text()
 		}
 		row.Now = row.Now || sp.Since == t && x.changedAt(sp, t)
+		x.addNext(&row, sp)
 	}
 	for a := in.Addr; a < end; a++ {
 		row.Changed += x.changes[a]
@@ -407,6 +439,40 @@ func (x *codeRows) row(in *disasm.Inst) codeRow {
 		}
 	}
 	return row
+}
+
+// addNext notes in a row that a span of it changes within the interval.
+func (x *codeRows) addNext(row *codeRow, sp *timeline.Span) {
+	if endsBy(sp.Until, x.last) && (row.Next == "" || sp.Until < row.next) {
+		row.next, row.Next, row.NextHref = sp.Until, replay.Seconds(sp.Until), addrLink(row.addr, sp.Until)
+	}
+}
+
+// endsBy reports whether what holds until a time has ended at time t.
+func endsBy(until, t uint64) bool { return until != timeline.MaxTime && until <= t }
+
+// intervalOf returns what changes in the text [lo, hi) during an interval.
+func (s *session) intervalOf(lo, hi uint64, times replay.Times) *intervalPart {
+	p := &intervalPart{From: replay.Seconds(times.From), To: replay.Seconds(times.To)}
+	for t := times.From; ; {
+		if len(p.Versions) > mostInterval {
+			p.More = true
+			return p
+		}
+		until, least := timeline.MaxTime, timeline.Known
+		x := intervalVersion{From: replay.Seconds(t), Href: addrLink(lo, t), Standing: least.String()}
+		for sp := range s.r.Image.At(t).Spans(lo, hi-lo) {
+			if until = min(until, sp.Until); sp.Standing < least {
+				least, x.Standing, x.Reason = sp.Standing, sp.Standing.String(), sp.Reason.Text()
+			}
+		}
+		x.Until = seconds(until)
+		p.Versions = append(p.Versions, x)
+		if !endsBy(until, times.To) {
+			return p
+		}
+		t = until
+	}
 }
 
 // changeCounts returns how many changes each site in [lo, hi) has, by address.
@@ -445,7 +511,7 @@ func (s *session) changesIn(p *codePage, lo, hi, t uint64) {
 	p.Changes = s.rowsOf(all[a:min(a+mostRows, len(all))])
 	p.LogLink = "/log?" + url.Values{"place": {s.placeText(p.Name, lo, hi)}}.Encode()
 	y0, y1 := s.axis.pos(lo), s.axis.pos(hi-1)
-	p.MapLink = fmt.Sprintf("/map?t=%s&y0=%d&y1=%d", p.T, y0, max(y1, y0+16))
+	p.MapLink = fmt.Sprintf("/map?t=%s&y0=%d&y1=%d", url.QueryEscape(p.When), y0, max(y1, y0+16))
 }
 
 // siteOf describes the place of an instruction, or of the poke that covers addr, at v's time.

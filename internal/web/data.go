@@ -29,10 +29,10 @@ type dataTime struct {
 	N                                            int
 }
 
-// dataOf returns which functions use a symbol that is not code, and when they changed. So
-// somebody who knows the name of a static key finds the changes that it causes: a function that
-// uses the key's address often also tests the key.
-func (s *session) dataOf(name string, addr, t uint64) *dataPart {
+// dataOf returns which functions use a symbol that is not code at time t, and when they changed. Links
+// to the functions lead to the time when. So somebody who knows the name of a static key finds the
+// changes that it causes: a function that uses the key's address often also tests the key.
+func (s *session) dataOf(name string, addr, t uint64, when string) *dataPart {
 	const most = 100
 	d := &dataPart{Name: name, Addr: hexAddr(addr), Blind: !s.canRefer()}
 	v := s.r.Image.At(t)
@@ -46,7 +46,7 @@ func (s *session) dataOf(name string, addr, t uint64) *dataPart {
 		users = append(users, sym.Addr)
 		changes := s.trail.changesIn(sym.Addr, sym.Addr+sym.Size)
 		all = append(all, changes...)
-		d.Users = append(d.Users, foundRow{Name: placeName(v, sym.Addr), Href: addrLink(sym.Addr, t), Addr: hexAddr(sym.Addr), Changes: len(changes)})
+		d.Users = append(d.Users, foundRow{Name: placeName(v, sym.Addr), Href: linkAt(sym.Addr, when), Addr: hexAddr(sym.Addr), Changes: len(changes)})
 	}
 	slices.Sort(all)
 	slices.SortStableFunc(d.Users, func(a, b foundRow) int { return cmp.Compare(b.Changes, a.Changes) })

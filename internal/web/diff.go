@@ -18,6 +18,8 @@ type diffPage struct {
 	Summary          string
 	Places           []diffRow
 	More             int
+	Warnings         []string
+	Intervals        []string // the two times that are intervals, in words
 	First, Last      string
 }
 
@@ -62,7 +64,12 @@ func (s *session) diffOf(p *diffPage, from, to string, most int) error {
 		return err
 	}
 	words := map[string]string{"bytes": "changed", "gone": "only at the first time", "came": "only at the second time"}
-	p.Asked, p.Summary, p.More = true, d.Summary, d.More
+	p.Asked, p.Summary, p.More, p.Warnings = true, d.Summary, d.More, d.Warnings
+	for i, t := range []replay.Times{a, b} {
+		if text := []string{from, to}[i]; !t.Exact() {
+			p.Intervals = append(p.Intervals, text+" is the interval from "+intervalText(t))
+		}
+	}
 	for _, x := range d.Places {
 		p.Places = append(p.Places, diffRow{DiffPlace: x, Hex: hexAddr(x.Addr), Word: words[x.Change], HrefBefore: addrLink(x.Addr, a.From), HrefAfter: addrLink(x.Addr, b.From)})
 	}

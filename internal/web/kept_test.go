@@ -94,3 +94,99 @@ func TestInvalidTime(t *testing.T) {
 		t.Errorf("a page that is not there: %d", w.Code)
 	}
 }
+
+// TestInterval: a time with fewer than nine digits is an interval. The page of a function says which, and
+// what changes in it; its links keep the interval, but for those to a change.
+func TestInterval(t *testing.T) {
+	s := serve(t, "small")
+	<-s.current.ready
+	at := func(when string) (page, text string) {
+		w := get(s, "/at?addr=sysctl_schedstats&t="+when)
+		if w.Code != http.StatusOK {
+			t.Fatalf("%s: %d", when, w.Code)
+		}
+		return w.Body.String(), mainText(w.Body.String())
+	}
+	page, text := at("8.9") // it changes at 8.913926695
+	for _, want := range []string{"8.9 is the interval from 8.900000000 to 8.999999999. What is shown changes 1 time in it: this page has it as of 8.900000000 , its start.",
+		"8.900000000 8.913926695 known 8.913926695 9.137028325 known", "jmp", "changes at 8.913926695"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in %.1500s", want, text)
+		}
+	}
+	for _, want := range []string{`<a href="/at?addr=0xffffffffaecdbc70&amp;t=8.913926695">8.913926695</a>`, `name="t" value="8.9"`, `<a href="/at?addr=0xffffffffaecdbcb1&amp;t=8.9">`,
+		`href="/map?t=8.9&amp;`, "looking at 8.9 (8.900000000 to 8.999999999)"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("no %q in the page", want)
+		}
+	}
+	if strings.Contains(page, "t=8.900000000\">+") {
+		t.Error("a link to an instruction loses the interval")
+	}
+	if n := strings.Count(text, "changes at "); n != 1 {
+		t.Errorf("%d instructions change in the interval", n)
+	}
+	if _, text := at("8.8"); !strings.Contains(text, "8.8 is the interval from 8.800000000 to 8.899999999. What is shown does not change in it.") || strings.Contains(text, "changes at") {
+		t.Errorf("an interval without a change: %.600s", text)
+	}
+	if _, text := at("8..9.2"); !strings.Contains(text, "from 8.000000000 to 9.299999999. What is shown changes 4 times in it") || !strings.Contains(text, "changes at 8.450516155") {
+		t.Errorf("an interval with four changes: %.900s", text)
+	}
+	// It ends with the last nanosecond, and a change at its start is no change in it.
+	for when, want := range map[string]string{"8.91392..8.913926694": "does not change in it", "8.91392..8.913926695": "changes 1 time in it", "8.913926695..8.914": "does not change in it"} {
+		if _, text := at(when); !strings.Contains(text, want) {
+			t.Errorf("%s: not %q: %.300s", when, want, text)
+		}
+	}
+	for _, exact := range []string{"8.900000000", "8.9s", "9", "50%25", "start"} {
+		if page, text := at(exact); strings.Contains(text, "interval") || strings.Contains(page, "looking at "+exact+" (") {
+			t.Errorf("%s is an interval: %.600s", exact, text)
+		}
+	}
+	// Code that comes within the interval.
+	text = mainText(get(s, "/at?addr=bpf_prog_b19c858917c4054c_socket_3&t=18.1").Body.String())
+	for _, want := range []string{"changes 1 time in it", "unmapped", "18.134851735 22.450498715", "109 bytes: unmapped changes at 18.134851735"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("code that comes: no %q in %.900s", want, text)
+		}
+	}
+	if strings.Contains(text, "it does not change in this recording") {
+		t.Error("code that comes and goes is said not to change")
+	}
+	// The other pages.
+	for path, want := range map[string]string{
+		"/search?q=sched&t=8.9":           `t=8.9">sched_`,
+		"/search?q=sched_schedstats&t=9.": "not a time",
+		"/functions?t=8.9":                `&amp;t=8.9">sysctl_schedstats`,
+	} {
+		if page := get(s, path).Body.String(); !strings.Contains(page, want) {
+			t.Errorf("%s: no %q", path, want)
+		}
+	}
+	if text := mainText(get(s, "/search?q=sched&t=8.9").Body.String()); !strings.Contains(text, "8.9 is the interval from 8.900000000 to 8.999999999. Names are as of its start.") {
+		t.Errorf("the search: %.300s", text)
+	}
+	for path, want := range map[string]string{"/search?q=8.9": "/map?t=8.9", "/search?q=sysctl_schedstats&t=8.9": "/at?addr=sysctl_schedstats&t=8.9"} {
+		if got := get(s, path).Header().Get("Location"); got != want {
+			t.Errorf("%s leads to %s, want %s", path, got, want)
+		}
+	}
+	// The map shows a tenth of the recording around all of the interval.
+	if page := get(s, "/map?t=8..10&y0=1&y1=2").Body.String(); !strings.Contains(page, `"t0":"7070642403","t1":"10929357597"`) {
+		t.Errorf("the map: %s", regexp.MustCompile(`"t0":"[0-9]+","t1":"[0-9]+"`).FindString(page))
+	}
+}
+
+// TestLongInterval: of an interval with very many changes, the page lists the first ones and says that
+// there are more.
+func TestLongInterval(t *testing.T) {
+	s := manyTimes(t, 200)
+	page := get(s, "/at?addr=f&t=start..end").Body.String()
+	if text := mainText(page); !strings.Contains(text, "What is shown changes more than 60 times in it") || !strings.Contains(text, "and more") {
+		t.Errorf("%.400s", text)
+	}
+	section, _, _ := strings.Cut(page[strings.Index(page, `<section class="interval"`):], "</section>")
+	if n := strings.Count(section, "<tr>"); n != 62 { // with the head
+		t.Errorf("%d rows", n)
+	}
+}

@@ -214,6 +214,11 @@ func keep(href, t string) string {
 	return path + "?" + query + "t=" + url.QueryEscape(t)
 }
 
+// linkAt returns the link to the page of an address at a time, which is written as in a request.
+func linkAt(addr uint64, when string) string {
+	return "/at?addr=" + hexAddr(addr) + "&t=" + url.QueryEscape(when)
+}
+
 // addrLink returns the link to the page of an address at a time (ns).
 func addrLink(addr, t uint64) string { return "/at?addr=" + hexAddr(addr) + "&t=" + replay.Seconds(t) }
 

@@ -111,11 +111,11 @@ func TestParts(t *testing.T) {
 					continue
 				}
 				whole := &codePage{}
-				ses.addRows(whole, v, sym.Addr, sym.Addr, sym.Addr+sym.Size, sym.Addr)
+				ses.addRows(whole, v, at, sym.Addr, sym.Addr, sym.Addr+sym.Size, sym.Addr)
 				var rows []codeRow
 				earlier := ""
 				for addr := sym.Addr; ; {
-					p := ses.codeOf(addr, at, false)
+					p := ses.codeOf(addr, replay.Times{From: at, To: at}, "", false)
 					if p.Earlier != earlier && (p.Earlier == "" || earlier == "") {
 						t.Fatalf("%s at %#x: the part before is %q, want %q", sym.Name, addr, p.Earlier, earlier)
 					}
@@ -131,7 +131,7 @@ func TestParts(t *testing.T) {
 						t.Fatal(err)
 					}
 					earlier = addrLink(addr-1, at)
-					if back := ses.codeOf(addr-1, at, false); len(back.Rows) == 0 || back.Rows[0].Addr != p.Rows[0].Addr || back.Later != p.Later {
+					if back := ses.codeOf(addr-1, replay.Times{From: at, To: at}, "", false); len(back.Rows) == 0 || back.Rows[0].Addr != p.Rows[0].Addr || back.Later != p.Later {
 						t.Fatalf("%s: the part before %#x is not the one from which the link came", sym.Name, addr)
 					}
 				}
@@ -485,7 +485,7 @@ func TestTimeOutside(t *testing.T) {
 		t.Fatal("at the end it is not known")
 	}
 	for query, want := range map[string]string{
-		"&t=0.5":                   `value="0.500000000"`,
+		"&t=0.5":                   `value="0.5"`,
 		"&t=4000":                  `value="4000.000000000"`,
 		"&ns=0":                    `value="0.000000000"`,
 		"&ns=18446744073709551614": `value="18446744073.709551614"`,

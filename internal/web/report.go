@@ -230,7 +230,7 @@ func (x *reportWriter) addFunctions() error {
 		if x.used > x.opts.MaxSize*9/10 {
 			break
 		}
-		c := x.codeOf(f.addr, f.time, false)
+		c := x.codeOf(f.addr, replay.Times{From: f.time, To: f.time}, "", false)
 		part, err := x.part("f-"+c.Addr, c.Name, "code", c)
 		if err != nil {
 			return err

@@ -19,6 +19,7 @@ import (
 // A searchPage lists what a search found.
 type searchPage struct {
 	Query, T string
+	Interval string // T in words, "" if it is exact
 	Found    []foundRow
 	More     int
 	// Near is the part of Query that the names of Found have, if none has all of it.
@@ -45,37 +46,42 @@ func (q *request) search() error {
 		return q.kept.err
 	}
 	t := q.kept.or(q.r.Report.First).From
-	when := "&t=" + replay.Seconds(t)
-	if q.kept.text == "" {
-		when = ""
+	when := ""
+	if q.kept.text != "" {
+		when = "&t=" + url.QueryEscape(q.kept.text)
 	}
-	p := &searchPage{Query: text, T: q.kept.text}
+	p := &searchPage{Query: text, T: q.kept.text, Interval: q.kept.interval()}
 	addr, addrErr := q.r.ParseAddr(text, t)
 	if addrErr == nil && q.isCode(addr) {
 		q.to = "/at?addr=" + url.QueryEscape(text) + when
 		return nil
 	}
-	if tt, err := q.r.ParseTime(text); err == nil && strings.ContainsAny(text, ".%+") {
-		q.to = "/map?t=" + replay.Seconds(tt.From)
+	if _, err := q.r.ParseTime(text); err == nil && strings.ContainsAny(text, ".%+") {
+		q.to = "/map?t=" + url.QueryEscape(text)
 		return nil
 	}
 	var n int
-	p.Found, n = q.session.find(text, t, 100)
+	p.Found, n = q.session.find(text, q.linkTime(), 100)
 	if n == 0 && addrErr != nil {
-		p.Near, p.Found, n = q.session.near(text, t)
+		p.Near, p.Found, n = q.session.near(text, q.linkTime())
 	}
 	p.More = n - len(p.Found)
 	if addrErr == nil {
-		p.Data = q.session.dataOf(text, addr, t)
+		p.Data = q.session.dataOf(text, addr, t, q.linkTime())
 	} else if k := q.r.Kallsyms(); k != nil {
 		for s := range q.r.TableSymbols {
 			if s.Name == text {
-				p.Data = q.session.dataOf(text, s.Addr, t)
+				p.Data = q.session.dataOf(text, s.Addr, t, q.linkTime())
 				break
 			}
 		}
 	}
 	return q.page("search", text, p)
+}
+
+// linkTime returns the time to which links lead: the kept one, or else that of the first record.
+func (q *request) linkTime() string {
+	return cmp.Or(q.kept.text, replay.Seconds(q.r.Report.First))
 }
 
 // isCode reports whether an address is in an area of the axis.
@@ -172,8 +178,8 @@ func (f *finder) best() {
 }
 
 // find returns the symbols with the text in their name, at most most of them, in the order of
-// betterHit, and how many there are. Their links lead to time t.
-func (s *session) find(text string, t uint64, most int) (found []foundRow, n int) {
+// betterHit, and how many there are. Their links lead to the time when.
+func (s *session) find(text, when string, most int) (found []foundRow, n int) {
 	f := &finder{session: s, lower: strings.ToLower(text), most: most, seed: maphash.MakeSeed(), seen: make(map[uint64]bool)}
 	for x := range s.r.TableSymbols {
 		kind := "function"
@@ -195,7 +201,7 @@ func (s *session) find(text string, t uint64, most int) (found []foundRow, n int
 	f.best()
 	out := make([]foundRow, 0, len(f.hits))
 	for _, h := range f.hits {
-		row := foundRow{Name: h.name, Addr: hexAddr(h.addr), Kind: h.kind, Changes: h.changes, Last: seconds(h.last), Href: addrLink(h.addr, t)}
+		row := foundRow{Name: h.name, Addr: hexAddr(h.addr), Kind: h.kind, Changes: h.changes, Last: seconds(h.last), Href: linkAt(h.addr, when)}
 		if h.size == 0 {
 			row.Href = "/search?" + url.Values{"q": {h.name}}.Encode()
 		}
@@ -206,14 +212,14 @@ func (s *session) find(text string, t uint64, most int) (found []foundRow, n int
 
 // near returns the longest word of text that is in the name of a symbol, the first 100 of these
 // symbols, and how many there are. It tries the four longest words, of 4 letters or more.
-func (s *session) near(text string, t uint64) (word string, found []foundRow, n int) {
+func (s *session) near(text, when string) (word string, found []foundRow, n int) {
 	words := strings.FieldsFunc(text, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 	slices.SortStableFunc(words, func(a, b string) int { return cmp.Compare(len(b), len(a)) })
 	for _, word := range words[:min(4, len(words))] {
 		if len(word) < 4 {
 			break
 		}
-		if found, n = s.find(word, t, 100); n > 0 {
+		if found, n = s.find(word, when, 100); n > 0 {
 			return word, found, n
 		}
 	}
@@ -226,7 +232,7 @@ func (q *request) suggest() error {
 	text := strings.TrimSpace(q.FormValue("q"))
 	names := []map[string]any{}
 	if len(text) >= 2 && q.wait(q.Context(), time.Second) {
-		found, _ := q.session.find(text, q.r.Report.First, 12)
+		found, _ := q.session.find(text, "start", 12)
 		for _, f := range found {
 			names = append(names, map[string]any{"name": f.Name, "changes": f.Changes, "kind": f.Kind})
 		}

@@ -86,6 +86,9 @@ type Diff struct {
 	Summary string
 	Places  []DiffPlace
 	More    int // places that are not listed
+	// Warnings say where the answer changes within one of the two times, which may be intervals:
+	// it is for their start.
+	Warnings []string
 }
 
 // A DiffPlace is a place that differs.
