@@ -33,7 +33,7 @@ type log struct {
 	c *coder
 
 	timeFlag, addrFlag, symbol string
-	aliases                    []place // other names that addresses in symbol may be printed with
+	named                      *symbolFilter // of symbol, nil without one
 	kinds                      words
 	hidden                     int // losses that are not printed because of kinds
 	times, addrs               interval
@@ -171,16 +171,44 @@ func (l *log) filters() error {
 	if err != nil || l.symbol == "" {
 		return err
 	}
-	v := l.r.Image.At(l.r.Report.First)
-	found, err := symbolsNamed(l.r, l.symbol, v)
+	l.named, err = newSymbolFilter(l.r, l.symbol)
+	return err
+}
+
+// A symbolFilter says which changes are of a symbol.
+type symbolFilter struct {
+	symbol  string            // [MODULE:]NAME
+	found   []timeline.Symbol // that have the name at the first record; if there is none, those of any time
+	aliases []place           // other names that addresses in symbol may be printed with
+}
+
+// newSymbolFilter returns the filter of [MODULE:]NAME. If nothing ever has that name, the error is that of
+// symbolsNamed.
+func newSymbolFilter(r *replay.Replay, symbol string) (*symbolFilter, error) {
+	v := r.Image.At(r.Report.First)
+	found, err := symbolsNamed(r, symbol, v)
+	if err != nil {
+		return nil, err
+	}
+	f := &symbolFilter{symbol: symbol, found: found}
 	for _, s := range found {
 		// Places are printed with one of a function's names, which can be
 		// another one.
 		if p := placeOf(v, s.Addr); p.offset == 0 && p.name != s.Name && !s.Dynamic {
-			l.aliases = append(l.aliases, p)
+			f.aliases = append(f.aliases, p)
 		}
 	}
-	return err
+	return f, nil
+}
+
+// has reports whether addr is in the symbol at v's time. name is the one that a record has itself, or "".
+func (f *symbolFilter) has(v timeline.View, addr uint64, name string) bool {
+	if name != "" && isNamed(f.symbol, "", name) {
+		return true
+	}
+	p := placeOf(v, addr)
+	p.offset = 0
+	return p.name != "" && (isNamed(f.symbol, p.module, p.name) || slices.Contains(f.aliases, p))
 }
 
 // windowOf reads the option --time of a recording: "A,B". Without it, the window is all time.
@@ -244,12 +272,7 @@ func (l *log) wants(kind string, v timeline.View, addr, n uint64, name string) b
 	if !l.addrs.meets(addr, n) {
 		return false
 	}
-	if l.symbol == "" || name != "" && isNamed(l.symbol, "", name) {
-		return true
-	}
-	p := placeOf(v, addr)
-	p.offset = 0
-	return p.name != "" && (isNamed(l.symbol, p.module, p.name) || slices.Contains(l.aliases, p))
+	return l.named == nil || l.named.has(v, addr, name)
 }
 
 // wantsWriter reports whether a change by this thread and mechanism is asked for. A loss

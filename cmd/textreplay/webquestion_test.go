@@ -5,12 +5,16 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"html"
 	"io"
 	"net/http"
+	"net/url"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -80,5 +84,113 @@ func TestWebIntervals(t *testing.T) {
 	}
 	if page := fetched(t, base, "/diff?from=8.8&to=9.000000000"); !strings.Contains(page, "8.8 is the interval from 8.800000000 to 8.899999999.") || strings.Contains(page, "9.000000000 is the interval") {
 		t.Error("the page of differences does not name the interval")
+	}
+}
+
+// TestWebPlaces: the log of a place on the page has the changes that the command log prints for it: of a
+// name, one of a module, one of several places, an alias, an address, and a range of addresses.
+func TestWebPlaces(t *testing.T) {
+	total := regexp.MustCompile(`id="total" data-total="([0-9]+)"`)
+	for _, name := range []string{"small", "rich", "modfull"} {
+		rec := filepath.Join(corpus.Root(), "testdata", name, "rec.data")
+		base := served(t, rec)
+		lines := func(args ...string) int {
+			return strings.Count(output(t, append([]string{"log", "-i", rec, "--json"}, args...)...), "\n")
+		}
+		shown := func(place string) (n int, page string) {
+			page = fetched(t, base, "/log?place="+url.QueryEscape(place))
+			m := total.FindStringSubmatch(page)
+			if m == nil {
+				t.Fatalf("%s: %s: %.600s", name, place, page)
+			}
+			n, _ = strconv.Atoi(m[1])
+			return n, html.UnescapeString(page)
+		}
+		// The names of what changed, as the log has them, and other names of the same functions.
+		type symbol struct {
+			Name, Module string
+			AliasOf      string `json:"alias_of"`
+		}
+		var names []string
+		changed := make(map[string]bool)
+		decode := json.NewDecoder(strings.NewReader(output(t, "log", "-i", rec, "--json", "--kind", "poke")))
+		for {
+			var c struct{ Symbol *symbol }
+			if err := decode.Decode(&c); err == io.EOF {
+				break
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			if x := c.Symbol; x != nil && !changed[x.Name] {
+				changed[x.Name] = true
+				if names = append(names, x.Name); x.Module != "" && x.Module != "bpf" {
+					names = append(names, x.Module+":"+x.Name, x.Name+" ["+x.Module+"]")
+				}
+			}
+		}
+		if len(names) > 24 {
+			names = slices.Concat(names[:12], names[len(names)-12:])
+		}
+		aliases := 0
+		decode = json.NewDecoder(strings.NewReader(output(t, "symbols", "-i", rec, "--json")))
+		for aliases < 2 {
+			var x symbol
+			if err := decode.Decode(&x); err == io.EOF {
+				break
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			if x.AliasOf != "" && changed[x.AliasOf] {
+				names, aliases = append(names, x.Name), aliases+1
+			}
+		}
+		if name == "rich" {
+			names = append(names, "ftrace_trampoline", "bpf_trampoline_6442532886")
+		}
+		for _, symbol := range names {
+			want := lines("--symbol", symbol)
+			if got, _ := shown(symbol); got != want {
+				t.Errorf("%s: the log of %s has %d changes, want %d", name, symbol, got, want)
+			}
+		}
+		if name != "rich" {
+			continue
+		}
+		if aliases == 0 {
+			t.Error("no function that changed has another name")
+		}
+		if _, page := shown("ftrace_trampoline"); !strings.Contains(page, "ftrace_trampoline is the name of 6 places: 0x") || !strings.Contains(page, "The log has the changes of all of them.") {
+			t.Error("the page does not say that a name has several places")
+		}
+		if _, page := shown("vfs_read"); strings.Contains(page, "is the name of") {
+			t.Error("vfs_read has one place")
+		}
+		for _, pair := range [][2]string{{"vfs_read", "vfs_write"}, {"vfs_read+0x10", ""}, {"", "vfs_read"}, {"0xffffffff00000000", "0xffffffffffffffff"}} {
+			want := lines("--addr", pair[0]+","+pair[1], "--kind", "poke,ksymbol,lost")
+			for _, between := range []string{",", "..", ", "} {
+				if got, _ := shown(pair[0] + between + pair[1]); got != want || want == 0 {
+					t.Errorf("the log of %s%s%s has %d changes, want %d", pair[0], between, pair[1], got, want)
+				}
+			}
+		}
+	}
+
+	base := served(t, filepath.Join(corpus.Root(), "testdata/small/rec.data"))
+	for place, want := range map[string]string{
+		"sysctl_schedstat":      `"sysctl_schedstat": no symbol of this name; did you mean sysctl_schedstats?`,
+		"nosuch+0x10":           `"nosuch+0x10": no symbol of this name`,
+		"vp_get [virtio]":       `"vp_get [virtio]": no symbol of this name`,
+		"del_vq+0x10":           "\"del_vq+0x10\": the name is ambiguous; give one of these addresses instead, plus 0x10:\n\t0x",
+		"sysctl_schedstats,0x1": "sysctl_schedstats,0x1 has no addresses",
+	} {
+		answer, err := http.Get(base + "/log?place=" + url.QueryEscape(place))
+		if err != nil {
+			t.Fatal(err)
+		}
+		page, err := io.ReadAll(answer.Body)
+		answer.Body.Close()
+		if text := html.UnescapeString(string(page)); err != nil || answer.StatusCode != http.StatusBadRequest || !strings.Contains(text, want) {
+			t.Errorf("%s: %s: %s", place, answer.Status, regexp.MustCompile(`(?s)<p class="problem">.*?</p>`).FindString(text))
+		}
 	}
 }

@@ -45,6 +45,14 @@ func (t *webText) Insts(v timeline.View, addr, n uint64, over []byte) []disasm.I
 func (t *webText) Name(v timeline.View, addr uint64) string    { return t.c.nameOf(v, addr) }
 func (t *webText) Heading(v timeline.View, addr uint64) string { return t.c.heading(v, addr) }
 
+func (t *webText) Named(symbol string) (*web.NamedCode, error) {
+	f, err := newSymbolFilter(t.r, symbol)
+	if err != nil {
+		return nil, err
+	}
+	return &web.NamedCode{Symbols: f.found, Has: f.has}, nil
+}
+
 func (t *webText) Trap(v timeline.View, w *timeline.Window) string {
 	switch trap := t.r.Effect(w); trap.Kind {
 	case replay.EffectUnknown:

@@ -132,12 +132,33 @@ func (s *session) nameOf(f *function) string {
 }
 
 // placeText returns the place that the log's filter takes for a function: its name, or its
-// addresses if the name means other addresses too.
+// addresses if the name means other code too.
 func (s *session) placeText(name string, lo, hi uint64) string {
-	if a, b, err := s.placeRange(name, s.r.Report.First); err == nil && a == lo && b == hi {
+	if strings.HasPrefix(name, "0x") {
+		return hexAddr(lo) + ".." + hexAddr(hi) // it has none
+	}
+	if named, err := s.text.Named(name); err == nil && s.isOnly(name, named, lo, hi) {
 		return name
 	}
 	return hexAddr(lo) + ".." + hexAddr(hi)
+}
+
+// isOnly reports whether a name means the function [lo, hi) and nothing else, at no other time either.
+func (s *session) isOnly(name string, named *NamedCode, lo, hi uint64) bool {
+	for _, sym := range named.Symbols {
+		if sym.Addr != lo || sym.Size != hi-lo {
+			return false
+		}
+	}
+	module, bare, qualified := timeline.SplitName(name)
+	for _, table := range s.r.Image.NameTables() {
+		for _, sym := range table.Lookup(bare) {
+			if sym.Addr != lo && (!qualified || sym.Module == module) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // functionRows is how many functions a page lists.

@@ -6,6 +6,7 @@ package web
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"net/url"
 	"slices"
 	"strconv"
@@ -23,15 +24,15 @@ const logRows = 100
 type logFilter struct {
 	from, to uint64   // from <= time < to, in ns
 	kinds    []string // names of classes and events; empty for all
-	place    string   // a name, an address or 0xLO..0xHI; "" for all
+	place    string   // as wherever reads it; "" for all
 	by       string   // part of a writer's name
 	sort     string   // "place", "writer", "newest"; other texts mean oldest first
 	page     int      // from 1
 
-	addrs   []timeline.Range // of place; nil: all
-	classes uint64           // bit set of classes
-	events  [3]bool          // by eventKind
-	writers []bool           // by number; nil: all
+	where   *where  // of place; nil: all
+	classes uint64  // bit set of classes
+	events  [3]bool // by eventKind
+	writers []bool  // by number; nil: all
 }
 
 // Names of the kinds of changes that are not pokes. A mechanism, bpf-program, is the kind of pokes.
@@ -39,6 +40,7 @@ var eventNames = [...]string{eventSymbol: "symbol", eventBPF: "BPF load or unloa
 
 type logPage struct {
 	From, To, Place, By, Sort string
+	Meaning                   string // of Place, if it means several
 	T                         string // the time that the page keeps
 	Window                    string // From and To in words
 	Kinds                     []choice
@@ -133,11 +135,10 @@ func (f *logFilter) prepare(s *session) error {
 		}
 	}
 	if f.place != "" {
-		lo, hi, err := s.placeRange(f.place, min(max(f.from, s.r.Report.First), s.r.Report.Last))
-		if err != nil {
+		var err error
+		if f.where, err = s.wherever(f.place, min(max(f.from, s.r.Report.First), s.r.Report.Last)); err != nil {
 			return err
 		}
-		f.addrs = []timeline.Range{{Lo: lo, Hi: hi}}
 	}
 	if f.by != "" {
 		f.writers = make([]bool, len(s.trail.writers))
@@ -148,26 +149,76 @@ func (f *logFilter) prepare(s *session) error {
 	return nil
 }
 
-// placeRange returns the addresses [lo, hi) that a text means at time t: those of a function if
-// it is a name, else one address, or those of 0xLO..0xHI.
-func (s *session) placeRange(text string, t uint64) (lo, hi uint64, err error) {
-	if a, b, ok := strings.Cut(text, ".."); ok && strings.HasPrefix(a, "0x") {
-		if lo, err = s.r.ParseAddr(a, t); err == nil {
-			hi, err = s.r.ParseAddr(b, t)
+// A where is a place of kernel text: either the code with a name, or a range of addresses.
+type where struct {
+	named *NamedCode
+	timeline.Range
+}
+
+// wherever reads a place as the command line reads that of its log: [MODULE:]NAME, A,B or A..B with two
+// addresses, either of which may be left out, or one address. Addresses are those of time t.
+func (s *session) wherever(text string, t uint64) (*where, error) {
+	if len(s.r.Image.At(t).Lookup(text)) == 0 {
+		for _, between := range []string{",", ".."} {
+			if a, b, ok := strings.Cut(text, between); ok {
+				return s.rangeBetween(text, strings.TrimSpace(a), strings.TrimSpace(b), t)
+			}
 		}
-		if err == nil && lo >= hi {
-			err = &RequestError{fmt.Sprintf("%s has no addresses", text)}
+		addr, err := s.r.ParseAddr(text, t)
+		switch {
+		case err == nil:
+			return &where{Range: timeline.Range{Lo: addr, Hi: max(addr, addr+1)}}, nil // the last address has none behind it
+		case strings.Contains(text, "+"), strings.HasPrefix(text, "0x"):
+			return nil, err
 		}
-		return lo, hi, err
 	}
-	addr, err := s.r.ParseAddr(text, t)
+	named, err := s.text.Named(text)
 	if err != nil {
-		return 0, 0, err
+		return nil, err
 	}
-	if sym, ok := s.r.Image.At(t).Symbol(addr); ok && sym.Addr == addr && sym.Size > 0 && !strings.HasPrefix(text, "0x") {
-		return addr, addr + sym.Size, nil
+	return &where{named: named}, nil
+}
+
+// rangeBetween returns the addresses from a up to but not including b.
+func (s *session) rangeBetween(text, a, b string, t uint64) (_ *where, err error) {
+	w := &where{Range: timeline.Range{Lo: 0, Hi: math.MaxUint64}}
+	if a != "" {
+		if w.Lo, err = s.r.ParseAddr(a, t); err != nil {
+			return nil, err
+		}
 	}
-	return addr, addr + 1, nil
+	if b != "" {
+		if w.Hi, err = s.r.ParseAddr(b, t); err != nil {
+			return nil, err
+		}
+	}
+	if w.Lo >= w.Hi {
+		return nil, &RequestError{fmt.Sprintf("%s has no addresses", text)}
+	}
+	return w, nil
+}
+
+// meaning says which symbols have a name, if there are several; else it returns "".
+func (w *where) meaning(text string) string {
+	if w == nil || w.named == nil {
+		return ""
+	}
+	var places []string
+	for i := range w.named.Symbols {
+		sym := &w.named.Symbols[i]
+		if place := hexAddr(sym.Addr) + " " + symbolName(sym); !slices.Contains(places, place) {
+			places = append(places, place)
+		}
+	}
+	const most = 10
+	n := len(places)
+	if n < 2 {
+		return ""
+	}
+	if n > most {
+		places = append(places[:most], fmt.Sprintf("%d more", n-most))
+	}
+	return fmt.Sprintf("%s is the name of %d places: %s. The log has the changes of all of them.", text, n, strings.Join(places, ", "))
 }
 
 func (f *logFilter) wantsWriter(w uint16) bool {
@@ -180,8 +231,8 @@ type logEntry int32
 // selectFrom returns the changes that the filter asks for, in its order.
 func (f *logFilter) selectFrom(s *session) []logEntry {
 	t := s.trail
-	events := f.selectEvents(t)
-	pokes := f.selectPokes(t, len(events))
+	events := f.selectEvents(s)
+	pokes := f.selectPokes(s, len(events))
 	switch f.sort {
 	case "place":
 		return append(pokes, events...)
@@ -196,7 +247,8 @@ func (f *logFilter) selectFrom(s *session) []logEntry {
 }
 
 // selectEvents returns the events that the filter asks for, in the order of time.
-func (f *logFilter) selectEvents(t *trail) (out []logEntry) {
+func (f *logFilter) selectEvents(s *session) (out []logEntry) {
+	t := s.trail
 	for i := range t.events {
 		e := &t.events[i]
 		switch {
@@ -209,7 +261,7 @@ func (f *logFilter) selectEvents(t *trail) (out []logEntry) {
 		case e.time >= f.to && f.to != timeline.MaxTime || !f.wantsWriter(e.writer):
 			continue
 		}
-		if f.addrs != nil && (e.kind == eventBPF || e.kind == eventSymbol && (e.addr >= f.addrs[0].Hi || e.addr+max(e.n, 1) <= f.addrs[0].Lo)) {
+		if f.where != nil && e.kind != eventLoss && !f.where.hasEvent(s, e) {
 			continue
 		}
 		out = append(out, ^logEntry(i))
@@ -217,20 +269,35 @@ func (f *logFilter) selectEvents(t *trail) (out []logEntry) {
 	return out
 }
 
+// hasEvent reports whether a symbol or a BPF program, which has no address, is at the place.
+func (w *where) hasEvent(s *session, e *event) bool {
+	switch {
+	case e.kind == eventBPF:
+		return false
+	case w.named != nil:
+		return w.named.Has(s.r.Image.At(e.time), e.addr, e.name)
+	}
+	return e.addr < w.Hi && (e.addr >= w.Lo || max(e.n, 1) > w.Lo-e.addr)
+}
+
 // selectPokes returns the pokes that the filter asks for, by place if it sorts by place, else in
 // the order of time. There is room for more entries behind them.
-func (f *logFilter) selectPokes(t *trail, more int) (out []logEntry) {
+func (f *logFilter) selectPokes(s *session, more int) (out []logEntry) {
+	t := s.trail
 	s0, s1, from := 0, len(t.sites), uint64(0) // of what is asked for
-	if f.addrs != nil {
-		from = f.addrs[0].Lo
-		s0, s1 = t.sitesAround(from, f.addrs[0].Hi)
+	var named *NamedCode
+	if f.where != nil {
+		if named = f.where.named; named == nil {
+			from = f.where.Lo
+			s0, s1 = t.sitesAround(from, f.where.Hi)
+		}
 	}
 	lo, hi := t.between(f.from, f.to)
 	wants := func(i int) bool { return f.classes>>t.class[i]&1 != 0 && f.wantsWriter(t.writer[i]) }
-	if f.addrs == nil && f.writers == nil {
+	if f.where == nil && f.writers == nil {
 		out = make([]logEntry, 0, hi-lo+more) // there can be millions
 	}
-	if f.sort != "place" && (f.addrs == nil || int(t.first[s1]-t.first[s0]) >= hi-lo) {
+	if f.sort != "place" && named == nil && (f.where == nil || int(t.first[s1]-t.first[s0]) >= hi-lo) {
 		for i := lo; i < hi; i++ {
 			if k := int(t.site[i]); s0 <= k && k < s1 && t.sites[k].end() > from && wants(i) {
 				out = append(out, logEntry(i))
@@ -238,12 +305,20 @@ func (f *logFilter) selectPokes(t *trail, more int) (out []logEntry) {
 		}
 		return out
 	}
+	textLo, textHi := s.r.Image.Text()
 	for k := s0; k < s1; k++ {
+		addr := t.sites[k].addr
 		if t.sites[k].end() <= from {
 			continue
 		}
-		for _, i := range t.ofSite(k, f.from, f.to) {
-			if wants(int(i)) {
+		changes := t.ofSite(k, f.from, f.to)
+		// Names of core kernel text stay.
+		stays := textLo <= addr && addr < textHi
+		if named != nil && stays && len(changes) > 0 && !named.Has(s.r.Image.At(t.time[changes[0]]), addr, "") {
+			continue
+		}
+		for _, i := range changes {
+			if wants(int(i)) && (named == nil || stays || named.Has(s.r.Image.At(t.time[i]), addr, "")) {
 				out = append(out, logEntry(i))
 			}
 		}
@@ -300,7 +375,7 @@ func (s *session) logOf(f *logFilter) (*logPage, error) {
 		return nil, err
 	}
 	all := f.selectFrom(s)
-	p := &logPage{Place: f.place, By: f.by, Sort: f.sort, Total: len(all), All: len(f.kinds) == 0 && f.place == "" && f.by == ""}
+	p := &logPage{Place: f.place, Meaning: f.where.meaning(f.place), By: f.by, Sort: f.sort, Total: len(all), All: len(f.kinds) == 0 && f.place == "" && f.by == ""}
 	for _, name := range append(slices.Clone(classNames), eventNames[:]...) {
 		p.Kinds = append(p.Kinds, choice{name, name, slices.Contains(f.kinds, name)})
 	}

@@ -74,11 +74,23 @@ type Text interface {
 	Name(v timeline.View, addr uint64) string
 	// Heading is Name with the other names of a function.
 	Heading(v timeline.View, addr uint64) string
+	// Named returns the code that [MODULE:]NAME means, as log --symbol takes it. If there is none, the
+	// error is a *replay.QuestionError.
+	Named(symbol string) (*NamedCode, error)
 	// Trap says what a CPU that meets the trap of a window does; "" if that is unknown.
 	Trap(v timeline.View, w *timeline.Window) string
 	// Diff compares two times: the code of the function symbol, or all text if it is "". It lists
 	// at most most places.
 	Diff(from, to replay.Times, symbol string, most int) (*Diff, error)
+}
+
+// A NamedCode is the code that a name means.
+type NamedCode struct {
+	// Symbols have the name at the first record; if none has it then, those of any other time.
+	Symbols []timeline.Symbol
+	// Has reports whether the code at addr has the name at v's time. name is the name that a record of
+	// a symbol has itself, or "".
+	Has func(v timeline.View, addr uint64, name string) bool
 }
 
 // A Diff is what differs between two times.

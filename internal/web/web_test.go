@@ -50,8 +50,20 @@ func (p plainText) Insts(v timeline.View, addr, n uint64, over []byte) (out []di
 	return out
 }
 
-func (p plainText) Name(v timeline.View, addr uint64) string        { return placeName(v, addr) }
-func (p plainText) Heading(v timeline.View, addr uint64) string     { return placeName(v, addr) }
+func (p plainText) Name(v timeline.View, addr uint64) string    { return placeName(v, addr) }
+func (p plainText) Heading(v timeline.View, addr uint64) string { return placeName(v, addr) }
+func (p plainText) Named(symbol string) (*NamedCode, error) {
+	found := p.r.Image.At(p.r.Report.First).Lookup(symbol)
+	if len(found) == 0 {
+		return nil, &replay.QuestionError{Text: symbol, Msg: "no symbol of this name"}
+	}
+	module, bare, qualified := timeline.SplitName(symbol)
+	return &NamedCode{found, func(v timeline.View, addr uint64, name string) bool {
+		sym, ok := v.Symbol(addr)
+		return name == bare || ok && sym.Name == bare && (!qualified || sym.Module == module)
+	}}, nil
+}
+
 func (p plainText) Trap(v timeline.View, w *timeline.Window) string { return "a trap" }
 func (p plainText) Diff(a, b replay.Times, s string, most int) (*Diff, error) {
 	return &Diff{Summary: "a diff"}, nil
@@ -407,7 +419,7 @@ func TestBadRequests(t *testing.T) {
 	s := serve(t, "small")
 	for _, path := range []string{
 		"/at", "/at?addr=nosuch", "/at?addr=vfs_read&t=yesterday", "/log?from=x", "/log?page=0", "/log?page=99999999999999999999", "/log?kind=nosuch",
-		"/log?from=9&to=8", "/log?place=0x20..0x10", "/log?place=0x20..", "/functions?sort=nosuch", "/functions?kind=nosuch", "/functions?page=0", "/functions?from=9&to=8", "/map?y0=-1", "/map/tile", "/map/tile?zx=99&zy=0&x=0&y=0", "/map/tile?zx=1&zy=0&x=2&y=0", "/map/names?p=a",
+		"/log?from=9&to=8", "/log?place=0x20..0x10", "/log?place=0x20..nosuch", "/log?place=0x20,0x10", "/log?place=nosuch", "/log?place=nosuch%2B4", "/log?place=0xzz", "/log?place=sysctl_schedstats%2B0x41,nosuch", "/functions?sort=nosuch", "/functions?kind=nosuch", "/functions?page=0", "/functions?from=9&to=8", "/map?y0=-1", "/map/tile", "/map/tile?zx=99&zy=0&x=0&y=0", "/map/tile?zx=1&zy=0&x=2&y=0", "/map/names?p=a",
 		"/map/pick?t=1", "/map/pick?t=1&y=1&t0=5&t1=5&y0=1&y1=2", "/diff?from=zz&to=9", "/map?addr=nosuch", "/at?addr=0x0&ns=zz",
 	} {
 		if w := get(s, path); w.Code != http.StatusBadRequest {
