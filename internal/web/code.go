@@ -41,6 +41,7 @@ type codePage struct {
 	When          string // the same as links have it: the interval that was asked for, or T
 	Kept          string // the time that the page keeps, "" if the request has none
 	Interval      *intervalPart
+	Absent        string // why it is not the time that was asked for
 	TimeNS        string
 	Dated         string // what is there at the time: from when to when
 	Standing      string
@@ -160,8 +161,25 @@ func (q *request) code() error {
 	if err != nil {
 		return err
 	}
+	absent := strings.TrimSpace(q.FormValue("absent")) // the time that a search asked for
+	if q.kept.text == "" {
+		absent = "start"
+		if l := q.lifeNear(asked, addr, times); l != nil {
+			near := timeIn(l.From, l.To, times)
+			times = replay.Times{From: near, To: near}
+		}
+	}
 	p := q.session.codeOf(addr, times, q.kept.text, true)
 	p.Kept = q.kept.text
+	if absent != "" {
+		then, err := q.r.ParseTime(absent)
+		if err != nil {
+			return err
+		}
+		if l := q.lifeNear(asked, addr, times); l != nil {
+			p.Absent = absence(p.Name, l.From, l.To, then, absent, times.From)
+		}
+	}
 	return q.page("code", p.Name, p)
 }
 

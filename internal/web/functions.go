@@ -190,6 +190,8 @@ type column struct {
 
 type functionRow struct {
 	Name, Href, Addr string
+	At               string // the time that Href leads to, if the function is not there at the kept one
+	addr             uint64
 	Places, Changes  int
 	LogHref          string
 	Kinds            []classCount
@@ -224,6 +226,12 @@ func (q *request) functions() error {
 	}
 	if err := q.session.fillFunctions(p, f, page); err != nil {
 		return err
+	}
+	if p.T != "" {
+		for i := range p.Rows {
+			row := &p.Rows[i]
+			row.Href, row.At = q.codeLink(row.Addr, row.Name, row.addr)
+		}
 	}
 	p.All = p.Name == "" && p.From == "" && p.To == "" && len(kinds) == 0
 	for _, o := range functionOrders {
@@ -352,12 +360,9 @@ func (s *session) fillFunctions(p *functionsPage, f functionFilter, page int) er
 func (s *session) functionRow(p *functionsPage, f functionFilter, fn *function) functionRow {
 	t := s.trail
 	name, lastAt := s.nameOf(fn), t.time[fn.last]
-	row := functionRow{Name: name, Addr: hexAddr(fn.addr), Places: int(fn.places), Changes: int(fn.n),
+	row := functionRow{Name: name, addr: fn.addr, Addr: hexAddr(fn.addr), Places: int(fn.places), Changes: int(fn.n),
 		Last: replay.Seconds(lastAt), LastHref: addrLink(t.sites[t.site[fn.last]].addr, lastAt),
 		Writer: orUnknown(t.writerOf(t.writer[fn.last]).String()), Href: addrLink(fn.addr, lastAt)}
-	if p.T != "" {
-		row.Href = "/at?" + url.Values{"addr": {hexAddr(fn.addr)}, "t": {p.T}}.Encode()
-	}
 	v := url.Values{"place": {s.placeText(name, fn.addr, fn.addr+max(fn.size, 1))}}
 	for key, x := range map[string]string{"from": p.From, "to": p.To, "t": p.T} {
 		if x != "" {

@@ -131,6 +131,7 @@ func (q *request) page(name, title string, body any) error {
 	timeless := q.URL.Query()
 	timeless.Del("t")
 	timeless.Del("ns")
+	timeless.Del("absent")
 	l.Timeless = (&url.URL{Path: q.URL.Path, RawQuery: timeless.Encode()}).String()
 	if q.r.Report.Records[recordSample] > 0 {
 		l.Nav = append(l.Nav, navItem{"Profile", profilePath, "profile"})

@@ -220,7 +220,10 @@ func (x *reportWriter) addLog() error {
 }
 
 // A reportFunction is a function that a report has a page of, and the time of the page.
-type reportFunction struct{ addr, time uint64 }
+type reportFunction struct {
+	addr, time uint64
+	symbol     *timeline.Symbol // of the options; nil if the function changed
+}
 
 // addFunctions adds the functions that changed, until the file is large enough.
 func (x *reportWriter) addFunctions() error {
@@ -231,6 +234,9 @@ func (x *reportWriter) addFunctions() error {
 			break
 		}
 		c := x.codeOf(f.addr, replay.Times{From: f.time, To: f.time}, "", false)
+		if sym := f.symbol; sym != nil {
+			c.Absent = absence(c.Name, sym.From, sym.To, replay.Times{From: x.to, To: x.to}, "the end of the window", f.time)
+		}
 		part, err := x.part("f-"+c.Addr, c.Name, "code", c)
 		if err != nil {
 			return err
@@ -253,12 +259,13 @@ func (x *reportWriter) addFunctions() error {
 	return nil
 }
 
-// functionsOf returns the functions that the options name, at the end of the window, and
-// then those that changed, as their links show them.
+// functionsOf returns the functions that the options name, at the end of the window or the nearest time
+// at which they are there, and then those that changed, as their links show them.
 func (x *reportWriter) functionsOf(changed []busy) []reportFunction {
 	var list []reportFunction
 	for _, sym := range x.opts.Symbols {
-		list = append(list, reportFunction{sym.Addr, x.to})
+		end := replay.Times{From: x.to, To: x.to}
+		list = append(list, reportFunction{sym.Addr, timeIn(sym.From, sym.To, end), &sym})
 	}
 	for _, b := range changed {
 		u, err := url.Parse(b.Href)
@@ -271,7 +278,7 @@ func (x *reportWriter) functionsOf(changed []busy) []reportFunction {
 		}
 		addr, err := x.r.ParseAddr(u.Query().Get("addr"), t.From)
 		if err == nil && !slices.ContainsFunc(list, func(f reportFunction) bool { return f.addr == addr }) {
-			list = append(list, reportFunction{addr, t.From})
+			list = append(list, reportFunction{addr, t.From, nil})
 		}
 	}
 	return list

@@ -5,6 +5,7 @@ package web
 
 import (
 	"cmp"
+	"errors"
 	"hash/maphash"
 	"net/url"
 	"slices"
@@ -25,10 +26,14 @@ type searchPage struct {
 	// Near is the part of Query that the names of Found have, if none has all of it.
 	Near string
 	Data *dataPart
+	// Query is also a time, which the link leads to.
+	Time, TimeLink string
+	TimeErr        string // why Query, which looks like a time, is none
 }
 
 type foundRow struct {
 	Name, Href, Addr, Kind string
+	At                     string // the time that Href leads to, if the code is not there at the kept one
 	Changes                int
 	Last                   string
 }
@@ -46,24 +51,32 @@ func (q *request) search() error {
 		return q.kept.err
 	}
 	t := q.kept.or(q.r.Report.First).From
-	when := ""
-	if q.kept.text != "" {
-		when = "&t=" + url.QueryEscape(q.kept.text)
-	}
 	p := &searchPage{Query: text, T: q.kept.text, Interval: q.kept.interval()}
 	addr, addrErr := q.r.ParseAddr(text, t)
 	if addrErr == nil && q.isCode(addr) {
-		q.to = "/at?addr=" + url.QueryEscape(text) + when
+		q.to, _ = q.codeLink(text, text, addr)
 		return nil
 	}
-	if _, err := q.r.ParseTime(text); err == nil && strings.ContainsAny(text, ".%+") {
-		q.to = "/map?t=" + url.QueryEscape(text)
+	times, timeErr := q.r.ParseTime(text)
+	isTime := timeErr == nil && addrErr != nil
+	toTime := "/map?t=" + url.QueryEscape(text)
+	if isTime && !isWord(text) {
+		q.to = toTime
 		return nil
 	}
 	var n int
-	p.Found, n = q.session.find(text, q.linkTime(), 100)
-	if n == 0 && addrErr != nil {
-		p.Near, p.Found, n = q.session.near(text, q.linkTime())
+	p.Found, n = q.find(text, 100)
+	switch {
+	case n == 0 && isTime:
+		q.to = toTime
+		return nil
+	case isTime:
+		p.Time, p.TimeLink = replay.Seconds(times.From), toTime
+	case n == 0 && addrErr != nil:
+		if !errors.Is(timeErr, replay.ErrNotTime) && looksLikeTime(text) {
+			p.TimeErr = timeErr.Error()
+		}
+		p.Near, p.Found, n = q.near(text)
 	}
 	p.More = n - len(p.Found)
 	if addrErr == nil {
@@ -82,6 +95,21 @@ func (q *request) search() error {
 // linkTime returns the time to which links lead: the kept one, or else that of the first record.
 func (q *request) linkTime() string {
 	return cmp.Or(q.kept.text, replay.Seconds(q.r.Report.First))
+}
+
+// isWord reports whether a text can be a part of a name, such as 12, 12s or end.
+func isWord(text string) bool {
+	return !strings.ContainsFunc(text, func(r rune) bool { return r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+}
+
+// looksLikeTime reports whether a text begins as times do.
+func looksLikeTime(text string) bool {
+	for _, prefix := range []string{"tsc:", "wall:", "start", "end", "@", "[", "+"} {
+		if strings.HasPrefix(text, prefix) {
+			return true
+		}
+	}
+	return text != "" && '0' <= text[0] && text[0] <= '9'
 }
 
 // isCode reports whether an address is in an area of the axis.
@@ -178,10 +206,11 @@ func (f *finder) best() {
 }
 
 // find returns the symbols with the text in their name, at most most of them, in the order of
-// betterHit, and how many there are. Their links lead to the time when.
-func (s *session) find(text, when string, most int) (found []foundRow, n int) {
-	f := &finder{session: s, lower: strings.ToLower(text), most: most, seed: maphash.MakeSeed(), seen: make(map[uint64]bool)}
-	for x := range s.r.TableSymbols {
+// betterHit, and how many there are. Their links lead to the kept time, or to the nearest one at which
+// their code is there.
+func (q *request) find(text string, most int) (found []foundRow, n int) {
+	f := &finder{session: q.session, lower: strings.ToLower(text), most: most, seed: maphash.MakeSeed(), seen: make(map[uint64]bool)}
+	for x := range q.r.TableSymbols {
 		kind := "function"
 		if x.Size == 0 {
 			kind = "data"
@@ -191,7 +220,7 @@ func (s *session) find(text, when string, most int) (found []foundRow, n int) {
 		}
 		f.add(x.Name, x.Module, kind, x.Addr, x.Size)
 	}
-	for x := range s.r.Image.Symbols {
+	for x := range q.r.Image.Symbols {
 		kind := "out-of-line code"
 		if x.Module == "bpf" {
 			kind = "BPF"
@@ -201,9 +230,11 @@ func (s *session) find(text, when string, most int) (found []foundRow, n int) {
 	f.best()
 	out := make([]foundRow, 0, len(f.hits))
 	for _, h := range f.hits {
-		row := foundRow{Name: h.name, Addr: hexAddr(h.addr), Kind: h.kind, Changes: h.changes, Last: seconds(h.last), Href: linkAt(h.addr, when)}
+		row := foundRow{Name: h.name, Addr: hexAddr(h.addr), Kind: h.kind, Changes: h.changes, Last: seconds(h.last)}
 		if h.size == 0 {
 			row.Href = "/search?" + url.Values{"q": {h.name}}.Encode()
+		} else {
+			row.Href, row.At = q.codeLink(row.Addr, h.name, h.addr)
 		}
 		out = append(out, row)
 	}
@@ -212,14 +243,14 @@ func (s *session) find(text, when string, most int) (found []foundRow, n int) {
 
 // near returns the longest word of text that is in the name of a symbol, the first 100 of these
 // symbols, and how many there are. It tries the four longest words, of 4 letters or more.
-func (s *session) near(text, when string) (word string, found []foundRow, n int) {
+func (q *request) near(text string) (word string, found []foundRow, n int) {
 	words := strings.FieldsFunc(text, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 	slices.SortStableFunc(words, func(a, b string) int { return cmp.Compare(len(b), len(a)) })
 	for _, word := range words[:min(4, len(words))] {
 		if len(word) < 4 {
 			break
 		}
-		if found, n = s.find(word, when, 100); n > 0 {
+		if found, n = q.find(word, 100); n > 0 {
 			return word, found, n
 		}
 	}
@@ -232,7 +263,7 @@ func (q *request) suggest() error {
 	text := strings.TrimSpace(q.FormValue("q"))
 	names := []map[string]any{}
 	if len(text) >= 2 && q.wait(q.Context(), time.Second) {
-		found, _ := q.session.find(text, "start", 12)
+		found, _ := q.find(text, 12)
 		for _, f := range found {
 			names = append(names, map[string]any{"name": f.Name, "changes": f.Changes, "kind": f.Kind})
 		}
