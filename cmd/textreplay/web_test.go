@@ -455,6 +455,51 @@ func TestWebSmall(t *testing.T) {
 	v.check("small")
 }
 
+// TestWebSlider: after the slider has moved, all that keeps a time or leads to another one has that of the
+// slider, and the keys [ and ] go on from there while the slider has the focus.
+func TestWebSlider(t *testing.T) {
+	v := visit(t, browser(t), served(t, filepath.Join(corpus.Root(), "testdata/small/rec.data")))
+	const footer = `document.querySelector('footer').innerText`
+	v.open("/at?addr=sysctl_schedstats")
+	if eval[bool](v, footer+`.includes('looking at')`) {
+		t.Fatal("the page keeps a time that nobody asked for")
+	}
+	v.do(chromedp.Focus("#slider", chromedp.ByQuery))
+	for _, at := range []string{"8.450516155", "8.690949435", "8.913926695"} {
+		v.do(chromedp.KeyEvent(kb.ArrowRight))
+		v.until("the time "+at, fmt.Sprintf(`location.search.endsWith('t=%s') && %s.includes('looking at %s')`, at, footer, at))
+		// The links of the frame, and those from the form to the map and to the log.
+		const others = `[...document.querySelectorAll('.top a:not([aria-label^=Forget]), .clock a[href^="/map"], #h-changes ~ p a')].filter(a => !a.getAttribute('href').startsWith('/profile')).map(a => new URL(a.href).searchParams.get('t'))`
+		if got := eval[[]string](v, others); len(got) < 7 || slices.ContainsFunc(got, func(t string) bool { return t != at }) {
+			t.Errorf("at %s, links keep the times %q", at, got)
+		}
+		if got := eval[string](v, "document.getElementById('t').value"); got != at {
+			t.Errorf("at %s, the form has %s", at, got)
+		}
+	}
+	const neighbours = `['prev', 'next'].map(rel => new URL(document.querySelector('.clock a[rel=' + rel + ']').href).searchParams.get('t'))`
+	if got := eval[[]string](v, neighbours); !slices.Equal(got, []string{"8.690949435", "9.137028325"}) {
+		t.Errorf("the changes before and after 8.913926695 are those at %s", got)
+	}
+	for i := range 2 {
+		if i == 1 {
+			v.do(chromedp.Focus("#slider", chromedp.ByQuery))
+		}
+		v.do(chromedp.KeyEvent("]"))
+		at := []string{"9.137028325", "9.421097335"}[i]
+		v.until("the key ] leads to "+at, fmt.Sprintf(`location.search.includes('t=%s') && document.readyState === 'complete'`, at))
+	}
+	v.do(chromedp.Focus("#slider", chromedp.ByQuery), chromedp.KeyEvent("["))
+	v.until("the key [ leads back", `location.search.includes('t=9.137028325') && document.readyState === 'complete'`)
+	v.do(chromedp.Focus("#slider", chromedp.ByQuery), chromedp.KeyEvent("l"))
+	v.until("the key l leads to the log", `location.pathname === '/log' && location.search.includes('t=9.137028325') && document.readyState === 'complete'`)
+	v.do(chromedp.Focus(".tick input", chromedp.ByQuery), chromedp.KeyEvent("d"))
+	v.until("the key d leads on from a box to tick", `location.pathname === '/diff' && document.readyState === 'complete'`)
+	v.do(chromedp.Focus("input[name=symbol]", chromedp.ByQuery), chromedp.KeyEvent("l"))
+	v.until("a field takes letters", `document.querySelector('input[name=symbol]').value === 'l' && location.pathname === '/diff'`)
+	v.check("slider")
+}
+
 // TestWebIndex: web writes the index that --index names, uses it, and reads the recording
 // without one when it has grown.
 func TestWebIndex(t *testing.T) {

@@ -7,8 +7,10 @@ const search = document.getElementById('q')
 
 // Keys.
 const views = { o: '/', m: '/map', f: '/functions', l: '/log', d: '/diff' }
+// Keys belong to a control that takes letters. The slider and boxes to tick take none.
+const takesLetters = e => e?.matches('input:not([type=range], [type=checkbox]), select, textarea') === true
 document.addEventListener('keydown', e => {
-	if (e.ctrlKey || e.metaKey || e.altKey || e.target.matches('input, select, textarea')) return
+	if (e.ctrlKey || e.metaKey || e.altKey || takesLetters(e.target)) return
 	if (e.key === '/' && search) {
 		e.preventDefault()
 		search.focus()
@@ -115,17 +117,13 @@ function slide() {
 			if (!shown || wanted !== null) continue
 			document.getElementById('shown').replaceWith(shown)
 			const t = page.getElementById('t').value
-			document.getElementById('t').value = t
 			slider.setAttribute('aria-valuetext', t)
-			// What keeps the time is in the page's head.
-			for (const part of ['.top nav', '.top .brand', '.search input[name=t]', '.search .kept']) {
+			// All that keeps the time, or leads from it to another: the page's head and foot, and the
+			// form above the slider.
+			for (const part of ['.top nav', '.top .brand', '.search input[name=t]', '.search .kept', '.clock form', 'footer']) {
 				const old = document.querySelector(part), now = page.querySelector(part)
 				if (old && now) old.replaceWith(now)
 				else if (now) document.querySelector('.search button').before(now)
-			}
-			for (const rel of ['prev', 'next']) {
-				const old = document.querySelector(`.clock a[rel=${rel}]`), now = page.querySelector(`.clock a[rel=${rel}]`)
-				if (old && now) old.href = now.href
 			}
 			at.searchParams.set('t', t)
 			history.replaceState(null, '', at)
