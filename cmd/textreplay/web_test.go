@@ -336,7 +336,7 @@ func TestWebPages(t *testing.T) {
 				v.check("map, " + scheme)
 			}
 			v.do(emulation.SetDeviceMetricsOverride(420, 800, 1, true))
-			for _, path := range []string{"/", "/map", "/log", "/functions", "/diff?from=25%25&to=75%25", "/search?q=sched", "/at?addr=" + "0xffffffff81000000"} {
+			for _, path := range []string{"/", "/map", "/log", "/functions", "/diff?from=25%25&to=75%25", "/search?q=sched", "/at?addr=" + "0xffffffff81000000", "/at?addr=0xffffffff81000000&t=50%25%2B1ms..end-1ms"} {
 				v.open(path)
 				if w := eval[int](v, "document.documentElement.scrollWidth"); w > 420 {
 					t.Errorf("%s is %d wide in a window of 420", path, w)

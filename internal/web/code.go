@@ -157,6 +157,9 @@ func (q *request) code() error {
 	}
 	first, _ := q.extent()
 	times := q.kept.or(first)
+	if asked == "" {
+		return &RequestError{"addr: want the name of a function or an address"}
+	}
 	addr, err := q.r.ParseAddr(asked, times.From)
 	if err != nil {
 		return err

@@ -26,7 +26,7 @@ type logFilter struct {
 	kinds    []string // names of classes and events; empty for all
 	place    string   // as wherever reads it; "" for all
 	by       string   // part of a writer's name
-	sort     string   // "place", "writer", "newest"; other texts mean oldest first
+	sort     string   // "place", "writer", "newest", or "time" or "" for oldest first
 	page     int      // from 1
 
 	where   *where  // of place; nil: all
@@ -41,6 +41,7 @@ var eventNames = [...]string{eventSymbol: "symbol", eventBPF: "BPF load or unloa
 type logPage struct {
 	From, To, Place, By, Sort string
 	Meaning                   string // of Place, if it means several
+	IsData                    bool   // Place is the name of data
 	T                         string // the time that the page keeps
 	Window                    string // From and To in words
 	Kinds                     []choice
@@ -134,6 +135,9 @@ func (f *logFilter) prepare(s *session) error {
 			return &RequestError{fmt.Sprintf("kind %q: there is no such kind of change", k)}
 		}
 	}
+	if !slices.Contains([]string{"", "time", "newest", "place", "writer"}, f.sort) {
+		return &RequestError{fmt.Sprintf("sort %q: there is no such order", f.sort)}
+	}
 	if f.place != "" {
 		var err error
 		if f.where, err = s.wherever(f.place, min(max(f.from, s.r.Report.First), s.r.Report.Last)); err != nil {
@@ -198,6 +202,11 @@ func (s *session) rangeBetween(text, a, b string, t uint64) (_ *where, err error
 	return w, nil
 }
 
+// isData reports whether the place is a name that only data has, such as a static key.
+func (w *where) isData() bool {
+	return w != nil && w.named != nil && !slices.ContainsFunc(w.named.Symbols, func(x timeline.Symbol) bool { return x.Size != 0 })
+}
+
 // meaning says which symbols have a name, if there are several; else it returns "".
 func (w *where) meaning(text string) string {
 	if w == nil || w.named == nil {
@@ -206,7 +215,11 @@ func (w *where) meaning(text string) string {
 	var places []string
 	for i := range w.named.Symbols {
 		sym := &w.named.Symbols[i]
-		if place := hexAddr(sym.Addr) + " " + symbolName(sym); !slices.Contains(places, place) {
+		place := hexAddr(sym.Addr)
+		if name := symbolName(sym); name != text {
+			place = name + " at " + place
+		}
+		if !slices.Contains(places, place) {
 			places = append(places, place)
 		}
 	}
@@ -375,7 +388,7 @@ func (s *session) logOf(f *logFilter) (*logPage, error) {
 		return nil, err
 	}
 	all := f.selectFrom(s)
-	p := &logPage{Place: f.place, Meaning: f.where.meaning(f.place), By: f.by, Sort: f.sort, Total: len(all), All: len(f.kinds) == 0 && f.place == "" && f.by == ""}
+	p := &logPage{Place: f.place, Meaning: f.where.meaning(f.place), IsData: f.where.isData(), By: f.by, Sort: f.sort, Total: len(all), All: len(f.kinds) == 0 && f.place == "" && f.by == ""}
 	for _, name := range append(slices.Clone(classNames), eventNames[:]...) {
 		p.Kinds = append(p.Kinds, choice{name, name, slices.Contains(f.kinds, name)})
 	}

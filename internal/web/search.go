@@ -13,6 +13,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/textreplay/textreplay/internal/numbers"
 	"github.com/textreplay/textreplay/timeline"
 	"github.com/textreplay/textreplay/timeline/replay"
 )
@@ -29,6 +30,7 @@ type searchPage struct {
 	// Query is also a time, which the link leads to.
 	Time, TimeLink string
 	TimeErr        string // why Query, which looks like a time, is none
+	Nothing        string // Query is this address, at which there is no symbol and no code
 }
 
 type foundRow struct {
@@ -72,6 +74,8 @@ func (q *request) search() error {
 		return nil
 	case isTime:
 		p.Time, p.TimeLink = replay.Seconds(times.From), toTime
+	case n == 0 && q.several(p, addrErr, text):
+		n = len(p.Found)
 	case n == 0 && addrErr != nil:
 		if !errors.Is(timeErr, replay.ErrNotTime) && looksLikeTime(text) {
 			p.TimeErr = timeErr.Error()
@@ -79,17 +83,51 @@ func (q *request) search() error {
 		p.Near, p.Found, n = q.near(text)
 	}
 	p.More = n - len(p.Found)
-	if addrErr == nil {
+	if addr, ok := q.dataAt(text, addr, addrErr); ok {
 		p.Data = q.session.dataOf(text, addr, t, q.linkTime())
-	} else if k := q.r.Kallsyms(); k != nil {
-		for s := range q.r.TableSymbols {
-			if s.Name == text {
-				p.Data = q.session.dataOf(text, s.Addr, t, q.linkTime())
-				break
-			}
-		}
+	} else if addrErr == nil {
+		p.Nothing = hexAddr(addr)
 	}
 	return q.page("search", text, p)
+}
+
+// several lists the symbols that an ambiguous name means, with the offset that text has. It reports
+// whether err is that of such a name.
+func (q *request) several(p *searchPage, err error, text string) bool {
+	var ambiguous *replay.QuestionError
+	if !errors.As(err, &ambiguous) || len(ambiguous.Candidates) == 0 {
+		return false
+	}
+	_, name, _ := timeline.SplitName(text)
+	_, offset, _ := strings.Cut(name, "+")
+	offset, _, _ = strings.Cut(offset, "/")
+	more, _ := numbers.Parse(cmp.Or(offset, "0"), 64) // ParseAddr has read it
+	for i := range ambiguous.Candidates[:min(len(ambiguous.Candidates), 100)] {
+		sym := &ambiguous.Candidates[i]
+		row := foundRow{Name: symbolName(sym), Kind: "function", Addr: hexAddr(sym.Addr + more)}
+		if more != 0 {
+			row.Name += "+" + hexAddr(more)
+		}
+		row.Href, row.At = q.codeLink(row.Addr, sym.Name, sym.Addr+more)
+		p.Found = append(p.Found, row)
+	}
+	return true
+}
+
+// dataAt returns the address of the symbol that text means if it is data: the one at addr, unless err
+// says that there is none, or else the first of several.
+func (q *request) dataAt(text string, addr uint64, err error) (uint64, bool) {
+	if err == nil {
+		k := q.r.Kallsyms()
+		isName := len(q.r.Image.At(q.r.Report.First).Lookup(text)) > 0 || strings.Contains(text, "+")
+		return addr, isName || k != nil && len(k.NamesOf(addr)) > 0
+	}
+	for s := range q.r.TableSymbols {
+		if s.Name == text && s.Size == 0 {
+			return s.Addr, true
+		}
+	}
+	return 0, false
 }
 
 // linkTime returns the time to which links lead: the kept one, or else that of the first record.

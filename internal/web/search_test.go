@@ -4,6 +4,7 @@
 package web
 
 import (
+	"html"
 	"net/http"
 	"net/url"
 	"strings"
@@ -150,5 +151,40 @@ func TestReportLifetime(t *testing.T) {
 		if !strings.Contains(part, "0f 1f 44 00 00") || !strings.Contains(part, tt.want) || tt.want == "" && strings.Contains(part, "is not there at") {
 			t.Errorf("until %d: no %q in %.900s", tt.to, tt.want, part)
 		}
+	}
+}
+
+// TestSearchNames: a name that several functions have is not said to be data, whatever is around it, and
+// an address that has nothing is not either.
+func TestSearchNames(t *testing.T) {
+	s := serve(t, "small")
+	<-s.current.ready
+	const two = `<a href="/at?addr=0xffffffffc02ae000">del_vq [virtio_pci]</a>`
+	for _, tt := range []struct{ query, want, not string }{
+		{"del_vq", `<a href="/at?addr=0xffffffffc02ae000">del_vq</a>`, "is data, not code"},
+		{"virtio_pci:del_vq", two, "No symbol has"},
+		{"del_vq [virtio_pci]", two, "No symbol has"},
+		{"del_vq+0x10", `<a href="/at?addr=0xffffffffc02ae010">del_vq [virtio_pci]+0x10</a>`, "No symbol has"},
+		{"del_vq+16", `<a href="/at?addr=0xffffffffc02afac0">del_vq [virtio_pci]+0x10</a>`, "No symbol has"},
+		{"0x10", "The recording has no code at 0x10, and no symbol begins there.", "is data, not code"},
+		{"virtio:del_vq", "No symbol has “virtio:del_vq” in its name.", "is data, not code"},
+	} {
+		w := get(s, "/search?q="+url.QueryEscape(tt.query))
+		if page := html.UnescapeString(w.Body.String()); w.Code != http.StatusOK || !strings.Contains(page, tt.want) || strings.Contains(page, tt.not) {
+			t.Errorf("%s: %d: no %q in %.900s", tt.query, w.Code, tt.want, mainText(page))
+		}
+	}
+	for query, want := range map[string]bool{"place=dev_attr_vendor": true, "place=del_vq": false, "place=sysctl_schedstats&to=8": false, "place=0x10": false} {
+		if got := strings.Contains(get(s, "/log?"+query).Body.String(), "is data, not code"); got != want {
+			t.Errorf("the log of %s: data is %t", query, got)
+		}
+	}
+	other := serve(t, "arm64")
+	<-other.current.ready
+	if page := get(other, "/search?q=ftrace_nop_ops").Body.String(); !strings.Contains(mainText(page), "ftrace_nop_ops at 0xffffab833c367f58 is data, not code") {
+		t.Errorf("data is said to be something else: %.400s", mainText(page))
+	}
+	if text := mainText(get(s, "/at?addr=").Body.String()); !strings.Contains(text, "addr: want the name of a function or an address") {
+		t.Errorf("no address: %s", text)
 	}
 }

@@ -418,7 +418,7 @@ func TestRefused(t *testing.T) {
 func TestBadRequests(t *testing.T) {
 	s := serve(t, "small")
 	for _, path := range []string{
-		"/at", "/at?addr=nosuch", "/at?addr=vfs_read&t=yesterday", "/log?from=x", "/log?page=0", "/log?page=99999999999999999999", "/log?kind=nosuch",
+		"/at", "/at?addr=nosuch", "/at?addr=vfs_read&t=yesterday", "/log?from=x", "/log?page=0", "/log?page=99999999999999999999", "/log?kind=nosuch", "/log?sort=nosuch",
 		"/log?from=9&to=8", "/log?place=0x20..0x10", "/log?place=0x20..nosuch", "/log?place=0x20,0x10", "/log?place=nosuch", "/log?place=nosuch%2B4", "/log?place=0xzz", "/log?place=sysctl_schedstats%2B0x41,nosuch", "/functions?sort=nosuch", "/functions?kind=nosuch", "/functions?page=0", "/functions?from=9&to=8", "/map?y0=-1", "/map/tile", "/map/tile?zx=99&zy=0&x=0&y=0", "/map/tile?zx=1&zy=0&x=2&y=0", "/map/names?p=a",
 		"/map/pick?t=1", "/map/pick?t=1&y=1&t0=5&t1=5&y0=1&y1=2", "/diff?from=zz&to=9", "/map?addr=nosuch", "/at?addr=0x0&ns=zz",
 	} {
