@@ -5,6 +5,7 @@ package trim
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 
 	"github.com/textreplay/textreplay/perfdata"
@@ -41,20 +42,10 @@ func (c *cut) findBounds() {
 		across = inSeveralPages(w)
 		c.keepAcross(across)
 	}
-	end, last := c.opts.To, c.r.Report.Horizon // where the recording has no clean end, not all that follows was recorded
-	if c.r.Report.Clean {
-		last = timeline.MaxTime - 1
-	}
 	skew := c.r.Report.ClockUncertainty
 	var times []uint64 // of what bounds windows
-	for p, proven := range w.Proven() {
-		if p.Len == 0 || proven.From >= min(c.opts.To, proven.To) || !c.keepsAt(p.Addr, uint64(p.Len)) {
-			continue
-		}
-		if p.Time >= c.opts.To {
-			end = max(end, timeline.Later(min(p.Time, last), 1))
-		}
-		if some {
+	if some {
+		for _, proven := range c.openWindows(w) {
 			for _, t := range [...]uint64{timeline.Later(proven.From, skew), proven.To - min(proven.To, skew)} {
 				if n := len(times); n < 2 || times[n-1] != t && times[n-2] != t {
 					times = append(times, t)
@@ -62,7 +53,6 @@ func (c *cut) findBounds() {
 			}
 		}
 	}
-	c.opts.To = end
 	if slices.Sort(times); len(times) > 0 {
 		for p := range w.Batches() {
 			if _, bounds := slices.BinarySearch(times, p.Time); bounds {
@@ -74,6 +64,28 @@ func (c *cut) findBounds() {
 	for p := range c.others {
 		if c.inSnapshot(p) {
 			c.pages[p] = true // what the copies have may contradict the pokes
+		}
+	}
+	end, last := c.opts.To, c.r.Report.Horizon // where the recording has no clean end, not all that follows was recorded
+	if c.r.Report.Clean {
+		last = timeline.MaxTime - 1
+	}
+	for p := range c.openWindows(w) { // those of pages that are kept as bounds, too
+		if p.Time >= c.opts.To {
+			end = max(end, timeline.Later(min(p.Time, last), 1))
+		}
+	}
+	c.opts.To = end
+}
+
+// openWindows yields the pokes of what is kept by now whose windows are open at some time before Options.To,
+// with these windows.
+func (c *cut) openWindows(w *timeline.Windows) iter.Seq2[*timeline.InPlacePoke, timeline.Interval] {
+	return func(yield func(*timeline.InPlacePoke, timeline.Interval) bool) {
+		for p, proven := range w.Proven() {
+			if p.Len > 0 && proven.From < min(c.opts.To, proven.To) && c.keepsAt(p.Addr, uint64(p.Len)) && !yield(p, proven) {
+				return
+			}
 		}
 	}
 }
