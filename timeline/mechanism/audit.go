@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"cmp"
 	"debug/elf"
+	"maps"
 	"slices"
 	"strings"
 
@@ -95,7 +96,8 @@ func (c *Classifier) Audit(start *Start) *Audit {
 		}
 	}
 	au := auditor{Classifier: c, a: a, keys: make(map[uint64]uint64), stubs: make(map[uint64]effect),
-		has: make(map[effect]int), slots: make(map[uint64]byte), allSlots: len(a.Gaps) == 0}
+		has: make(map[effect]int), slots: make(map[uint64]byte), allSlots: len(a.Gaps) == 0,
+		armed: make(map[uint64]armedProbe), filled: make(map[uint64]string), loading: make(map[uint32]Violation)}
 	au.readStubs()
 	for l := range c.r.Image.Lifetimes {
 		if l.From == 0 && l.Kind == timeline.OutOfLine {
@@ -106,6 +108,9 @@ func (c *Classifier) Audit(start *Start) *Audit {
 		if change.Loss == nil {
 			au.change(change)
 		}
+	}
+	for _, tid := range slices.Sorted(maps.Keys(au.loading)) {
+		a.add(au.loading[tid])
 	}
 	for conflict := range c.r.Image.Conflicts() {
 		a.add(c.unrecorded(&conflict, a.Gaps))
@@ -146,7 +151,14 @@ type auditor struct {
 	slots map[uint64]byte   // of kprobes: the first byte of the copied instruction
 	// allSlots is false if some slots may be older than the recording.
 	allSlots bool
-	dis      *disasm.Disassembler
+	// Where instructions are words: the probes that were armed, by their places, and what the
+	// slots that were filled hold.
+	armed  map[uint64]armedProbe
+	filled map[uint64]string
+	since  uint64 // from when on the state was followed that contradicts a change
+	// loading are the loads of r2 that threads wrote last, in modules that are being loaded.
+	loading map[uint32]Violation
+	dis     *disasm.Disassembler
 }
 
 // readStubs reads the trampolines of static calls as they were at the start.
@@ -182,6 +194,7 @@ func (a *auditor) change(ch *replay.Change) {
 		a.a.By[a.Of(ch)]++
 		return
 	}
+	a.followLoading(p)
 	m, why := a.poke(p, ch.Kind)
 	a.a.By[m]++
 	target := uint64(0)
@@ -192,9 +205,20 @@ func (a *auditor) change(ch *replay.Change) {
 	case m != Other:
 		why, target = a.check(p, ch.Kind, m)
 	}
-	if why == 0 {
-		return
+	if why != 0 {
+		a.a.add(a.violation(ch, m, why, target))
+	} else if m == Relocation && a.loadsTOC(p) {
+		a.since = p.Time
+		v := a.violation(ch, m, NoForm, 0) // unless the call in front of it comes next
+		v.Old, v.New = bytes.Clone(v.Old), bytes.Clone(v.New)
+		v.Detail = "the call in front of it got no target"
+		a.loading[p.TID] = v
 	}
+}
+
+// violation returns the violation that a change is.
+func (a *auditor) violation(ch *replay.Change, m Mechanism, why Fault, target uint64) Violation {
+	p := ch.Poke
 	v := Violation{Fault: why, Time: p.Time, Addr: p.Addr, Old: p.Old, New: p.New, Target: target, Mechanism: m, Comm: ch.Comm}
 	if p.Time != 0 && p.Has&perfdata.SampleTID != 0 {
 		v.HasWriter, v.PID, v.TID = true, p.PID, p.TID
@@ -202,11 +226,13 @@ func (a *auditor) change(ch *replay.Change) {
 	if p.Time != 0 && p.Has&perfdata.SampleCPU != 0 {
 		v.HasCPU, v.CPU = true, p.CPU
 	}
-	// After a gap, the state that was followed up to it may be wrong.
+	// After a gap, the state that was followed up to it may be wrong: that of static calls, of probes
+	// and their slots, and of a module that is being loaded.
+	followed := m != Other && (why == NoForm || why == SlotChanged)
 	for _, g := range a.a.Gaps {
-		v.Excused = v.Excused || g.From <= p.Time && why == NoSuchCall
+		v.Excused = v.Excused || g.From <= p.Time && (why == NoSuchCall || followed && g.To > a.since)
 	}
-	a.a.add(v)
+	return v
 }
 
 // check compares a change of mechanism m with what m can do. It returns where the new
@@ -223,7 +249,7 @@ func (a *auditor) check(p *perfdata.TextPoke, kind timeline.PokeKind, m Mechanis
 		delete(a.slots, p.Addr)
 		return 0, 0
 	case timeline.PokeDisarmed:
-		return 0, 0
+		return a.disarm(p), 0
 	case timeline.PokeArmed:
 		switch {
 		case !a.beginsInsn(p, at):
@@ -231,10 +257,21 @@ func (a *auditor) check(p *perfdata.TextPoke, kind timeline.PokeKind, m Mechanis
 		case !a.hasSlot(p):
 			return NoSlot, 0
 		}
+		a.arm(p)
 		return 0, 0
 	}
 	was, is := a.decode(p.Addr, p.Old), a.decode(p.Addr, p.New)
 	switch m {
+	case Kprobe:
+		switch {
+		case at.kind == kprobeSlots:
+			return a.fill(p), 0
+		case was.kind == probe:
+			return a.disarm(p), 0
+		}
+		a.arm(p)
+	case Relocation:
+		return a.relocation(p, is)
 	case StaticKey:
 		return a.staticKey(p, at, was, is)
 	case StaticCall:
@@ -244,11 +281,14 @@ func (a *auditor) check(p *perfdata.TextPoke, kind timeline.PokeKind, m Mechanis
 		if kind == timeline.PokeUnoptimised {
 			e = was
 		}
+		if at.kind == optprobeSlots {
+			break // its slot is made
+		}
 		if k := a.at(e.target, p.Time).kind; e.leads() && k != optprobeSlots && k != otherOutOfLine && a.x86() {
 			return WrongTarget, e.target
 		}
 	case Ftrace, BPFTrampoline:
-		return a.attached(p, at, is)
+		return a.attached(p, at, was, is)
 	case BPFProgram:
 		if to := a.at(is.target, p.Time); is.leads() && to.kind != program {
 			return WrongTarget, is.target
@@ -353,10 +393,13 @@ func (a *auditor) anyNamed(part string) bool {
 
 // attached checks a call or jump of a tracer or a BPF trampoline: it is at an entry, and
 // leads to the beginning of what it calls.
-func (a *auditor) attached(p *perfdata.TextPoke, at *place, is effect) (Fault, uint64) {
+func (a *auditor) attached(p *perfdata.TextPoke, at *place, was, is effect) (Fault, uint64) {
 	switch at.kind {
 	case text:
 		if a.x86() && !a.isEntry(p, at) && !a.isNamelessEntry(p.Addr) && (a.tables == nil || !a.tables.Functions[p.Addr]) {
+			return NotEntry, is.target
+		}
+		if (was.kind == call || is.kind == call) && !a.isProfiled(p) {
 			return NotEntry, is.target
 		}
 	case program:
@@ -369,10 +412,17 @@ func (a *auditor) attached(p *perfdata.TextPoke, at *place, is effect) (Fault, u
 	if !is.leads() {
 		return 0, 0
 	}
-	to := a.at(is.target, p.Time)
+	target := is.target
+	to := a.at(target, p.Time)
+	if a.machine == elf.EM_PPC64 && at.module != "" {
+		// A module calls a stub of its own, which leads on.
+		if on, ok := a.stubTarget(target, p.Time); ok {
+			target, to = on, a.at(on, p.Time)
+		}
+	}
 	switch to.kind {
 	case ftraceOutOfLine, ftraceText:
-		if is.target != to.lo {
+		if target != to.lo && !a.isOutOfLine(p, target) {
 			return WrongTarget, is.target
 		}
 	case trampoline:
@@ -380,6 +430,16 @@ func (a *auditor) attached(p *perfdata.TextPoke, at *place, is effect) (Fault, u
 		// (arch_prepare_bpf_trampoline, kernel/bpf/trampoline.c).
 		if is.target != to.lo && is.target != to.lo+2048 {
 			return WrongTarget, is.target
+		}
+	case text, unnamed:
+		// The bytes of x86-64 show that a call is ftrace's by where it leads. Elsewhere a call of
+		// the kernel's text that leads to another function of it is nobody's.
+		switch {
+		case a.x86() || is.kind != call:
+		case to.kind == text && to.module == "":
+			return WrongTarget, is.target
+		case at.module == "":
+			return UnknownCallee, is.target
 		}
 	}
 	return 0, 0

@@ -37,7 +37,9 @@ type Classifier struct {
 	// those that were found last. One call needs far fewer of them.
 	seldom bool
 	recent [64]place
-	found  int // how many places were put into recent
+	found  int       // how many places were put into recent
+	ppc    ppcKernel // of powerpc
+	read   bool      // text around a change or where it leads was read, by word or beginsStub
 }
 
 // NewClassifier returns a classifier for r's changes. tables may be nil; see
@@ -48,6 +50,9 @@ func NewClassifier(r *replay.Replay, tables *Tables) *Classifier {
 	c.lo, c.hi = r.Image.Text()
 	if k := r.Kallsyms(); k != nil {
 		c.sctLo, c.sctHi, _ = bounds(k, "__static_call_text_start", "__static_call_text_end")
+	}
+	if c.machine == elf.EM_PPC64 {
+		c.ppc = newPPCKernel(c.order, r.Kallsyms())
 	}
 	return c
 }
@@ -111,12 +116,18 @@ func (c *Classifier) poke(p *perfdata.TextPoke, kind timeline.PokeKind) (Mechani
 		if at.kind.dynamic() {
 			return Other, ProbeOutside
 		}
+		if c.leavesSlots(c.decode(p.Addr, p.Old), p.Time) {
+			return Kprobe, 0 // it is armed on a branch
+		}
 		return OptimisedKprobe, 0
 	}
 	was, is := c.decode(p.Addr, p.Old), c.decode(p.Addr, p.New)
 	if was.kind == probe {
-		if is.kind != jump && is.kind != call { // powerpc and x86 jump to the slot
+		switch {
+		case is.kind != jump && is.kind != call: // powerpc and x86 jump to the slot
 			return Other, NoForm
+		case c.leavesSlots(is, p.Time):
+			return Kprobe, 0 // it is disarmed, and was on a branch
 		}
 		return OptimisedKprobe, 0
 	}
@@ -134,8 +145,8 @@ func (c *Classifier) poke(p *perfdata.TextPoke, kind timeline.PokeKind) (Mechani
 		}
 		return Other, NoForm
 	case kprobeSlots, optprobeSlots, otherOutOfLine:
-		if at.kind == kprobeSlots && c.machine == elf.EM_AARCH64 {
-			return Kprobe, 0 // arch_prepare_ss_slot fills a slot as it changes any text
+		if c.isSlotFill(p, at) {
+			return mechanismOf(at.kind), 0
 		}
 		return Other, SlotChanged
 	}
@@ -258,10 +269,13 @@ func (c *Classifier) isStub(addr uint64) bool {
 	return stub(c.decode(addr, code[:]))
 }
 
-// byWords is byTarget where instructions are words. These architectures have no static
-// calls; what calls is ftrace's.
+// byWords is byTarget where instructions are words. The 64-bit kernels of these architectures have no
+// static calls that change text (HAVE_STATIC_CALL), so on arm64 and s390 what calls is ftrace's.
 func (c *Classifier) byWords(p *perfdata.TextPoke, was, is effect) (Mechanism, Fault) {
 	at := c.at(p.Addr, p.Time)
+	if c.machine == elf.EM_PPC64 {
+		return c.powerpc(p, at, was, is)
+	}
 	unnamed := at.kind == unnamed
 	// A later copy of text may have the names of a module from its load on.
 	named := at.kind == text && at.module != ""
@@ -274,7 +288,7 @@ func (c *Classifier) byWords(p *perfdata.TextPoke, was, is effect) (Mechanism, F
 		return Ftrace, 0
 	case c.machine == elf.EM_AARCH64 && (unnamed || named) && was.kind == nop && bytes.Equal(p.New, moveLink):
 		return Ftrace, 0 // at the entry of a function of such a module
-	case was.kind == call || is.kind == call, was.kind == saveLink || is.kind == saveLink:
+	case was.kind == call && (is.kind == call || is.kind == nop), was.kind == nop && is.kind == call:
 		return Ftrace, 0
 	case was.kind == nop && is.kind == jump, was.kind == jump && is.kind == nop:
 		return StaticKey, 0
@@ -421,7 +435,11 @@ func (c *Classifier) Lasting(change *replay.Change) (Mechanism, timeline.Interva
 	c.seldom = true
 	defer func() { c.seldom = false }()
 	p := change.Poke
+	c.read = false
 	m, _ := c.poke(p, change.Kind)
+	if c.read {
+		return m, timeline.Interval{From: p.Time, To: p.Time + 1}
+	}
 	at := c.at(p.Addr, p.Time)
 	same := timeline.Interval{From: at.from, To: at.to}
 	for _, e := range [...]effect{c.decode(p.Addr, p.Old), c.decode(p.Addr, p.New)} {

@@ -21,13 +21,15 @@ const (
 	// BPFTrampoline: a BPF trampoline, dispatcher or struct_ops image comes, goes or
 	// changes, or a function or program begins or ends to call a trampoline.
 	BPFTrampoline
-	Module // a module is loaded or unloaded
+	Module       // a module is loaded or unloaded
+	Relocation   // the calls of a module that is being loaded get their targets (powerpc)
+	FeatureFixup // a mitigation such as rfi_flush or entry_flush is switched (powerpc)
 
 	numMechanisms
 )
 
 var names = [numMechanisms]string{"other", "static-key", "static-call", "ftrace", "kprobe", "optimised-kprobe",
-	"bpf-program", "bpf-trampoline", "module"}
+	"bpf-program", "bpf-trampoline", "module", "relocation", "feature-fixup"}
 
 // String returns the name of the mechanism, for example "static-key". Scripts may rely
 // on the names.

@@ -42,7 +42,7 @@ func TestNames(t *testing.T) {
 		}
 		seen[m.String()] = true
 	}
-	if s := numMechanisms.String(); s != "Mechanism(9)" {
+	if s := numMechanisms.String(); s != "Mechanism(11)" {
 		t.Errorf("an unknown mechanism is %q", s)
 	}
 }

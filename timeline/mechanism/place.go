@@ -119,6 +119,8 @@ func (c *Classifier) findAt(v timeline.View, addr, t uint64) place {
 		p.kind = staticCallText
 	case s.Module == "" && isFtraceText(s.Name):
 		p.kind = ftraceText
+	case s.Module == "" && s.Name == "optinsn_slot": // arch/powerpc/kernel/optprobes_head.S
+		p.kind = optprobeSlots
 	}
 	return p
 }
@@ -155,7 +157,7 @@ func isFtraceText(name string) bool {
 	if !ok { // nearly all functions
 		return name == "_mcount" || name == "__fentry__"
 	}
-	for _, is := range []string{"caller", "regs_caller", "call", "regs_call", "graph_call", "graph_caller", "common", "epilogue", "no_trace"} {
+	for _, is := range []string{"caller", "regs_caller", "call", "regs_call", "graph_call", "graph_caller", "common", "epilogue", "no_trace", "ool_stub", "tramp"} {
 		if rest, ok := strings.CutPrefix(rest, is); ok && (rest == "" || rest[0] == '_') {
 			return true
 		}

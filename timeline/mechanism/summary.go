@@ -73,7 +73,7 @@ type WriterCount struct {
 	Comm string // name of the thread; "" if it is not known
 	PID  uint32
 	Counts
-	By [9]uint64 // changes by Mechanism
+	By [11]uint64 // changes by Mechanism
 }
 
 // A SiteCount counts the changes of one address by one mechanism.
@@ -104,7 +104,7 @@ const LongestPause = 100e6
 type Bin struct {
 	From, To uint64
 	Changes  uint64
-	By       [9]uint64 // changes by Mechanism
+	By       [11]uint64 // changes by Mechanism
 	Losses   uint64
 }
 

@@ -1,0 +1,125 @@
+// Copyright 2026 The textreplay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package mechanism
+
+import (
+	"debug/elf"
+
+	"github.com/textreplay/textreplay/internal/patching"
+	"github.com/textreplay/textreplay/perfdata"
+)
+
+// What audit checks on arm64 and powerpc, where instructions are words and kprobes' slots are filled as
+// any text is changed.
+
+// An armedProbe is a kprobe whose trap is in text.
+type armedProbe struct {
+	insn string // that the trap replaced
+	slot uint64 // that holds the same instruction; 0 if it is not known which
+	time uint64 // of the change
+}
+
+// arm notes that p puts the trap of a kprobe into text. Its slot is the only one that holds the
+// instruction and serves no other probe.
+func (a *auditor) arm(p *perfdata.TextPoke) {
+	if a.x86() {
+		return
+	}
+	taken := make(map[uint64]bool)
+	for _, probe := range a.armed {
+		taken[probe.slot] = true
+	}
+	probe, found := armedProbe{insn: string(p.Old), time: p.Time}, 0
+	for slot, insn := range a.filled {
+		if insn == probe.insn && !taken[slot] {
+			probe.slot = slot
+			found++
+		}
+	}
+	if found != 1 {
+		probe.slot = 0
+	}
+	a.armed[p.Addr] = probe
+}
+
+// disarm checks that p restores the instruction that was there when the probe was armed
+// (arch_disarm_kprobe).
+func (a *auditor) disarm(p *perfdata.TextPoke) Fault {
+	probe, ok := a.armed[p.Addr]
+	delete(a.armed, p.Addr)
+	if ok && probe.insn != string(p.New) {
+		a.since = probe.time
+		return NoForm
+	}
+	return 0
+}
+
+// fill checks that the slot which p fills is not that of an armed probe. The kernel frees a slot after
+// the probe is disarmed and unregistered (arch_remove_kprobe).
+func (a *auditor) fill(p *perfdata.TextPoke) Fault {
+	for _, probe := range a.armed {
+		if probe.slot == p.Addr {
+			a.since = probe.time
+			return SlotChanged
+		}
+	}
+	a.filled[p.Addr] = string(p.New)
+	return 0
+}
+
+// isProfiled reports whether a call of powerpc's ftrace is behind the instructions that save the link
+// register, as ftrace itself checks (ftrace_init_nop of arch/powerpc/kernel/trace/ftrace.c). It
+// reports true if it is not known what is there.
+func (a *auditor) isProfiled(p *perfdata.TextPoke) bool {
+	if a.machine != elf.EM_PPC64 {
+		return true
+	}
+	before, ok := a.word(p.Addr-4, p.Time)
+	if ok && before == patching.PowerpcNOP { // GCC 5 has a store in between, which ftrace removes
+		before, ok = a.word(p.Addr-8, p.Time)
+	}
+	return !ok || before == patching.PowerpcMFLR || before == ppcSaveLink
+}
+
+// relocation checks where the branch or the stub leads that p gives a module which is being loaded.
+func (a *auditor) relocation(p *perfdata.TextPoke, is effect) (Fault, uint64) {
+	if is.leads() { // to the module itself
+		if to := a.at(is.target, p.Time); a.inCore(is.target) || to.kind.dynamic() {
+			return WrongTarget, is.target
+		}
+		return 0, 0
+	}
+	// The address of a function is complete when the stub has its magic number.
+	if !a.beginsStub(p.Addr-4*ppcStubMagicAt, len(a.ppc.stub), p.Time) {
+		return 0, 0
+	}
+	target, ok := a.stubTarget(p.Addr-4*ppcStubMagicAt, p.Time)
+	if !ok {
+		return 0, 0
+	}
+	if to := a.at(target, p.Time); to.kind.dynamic() || to.kind == text && target != to.lo {
+		return WrongTarget, target
+	}
+	return 0, 0
+}
+
+// loadsTOC reports whether a module's load of r2 is written, behind a call that is not known.
+func (a *auditor) loadsTOC(p *perfdata.TextPoke) bool {
+	_, new, ok := a.words(p)
+	_, known := a.word(p.Addr-4, p.Time)
+	return ok && new == a.ppc.loadTOC && !known
+}
+
+// followLoading checks that the change that a thread makes after a load of r2 in a module is of the call
+// in front of it: apply_relocate_add writes one after the other.
+func (a *auditor) followLoading(p *perfdata.TextPoke) {
+	v, ok := a.loading[p.TID]
+	if !ok {
+		return
+	}
+	delete(a.loading, p.TID)
+	if old, _, ok := a.words(p); !ok || old != ppcCallOfItself || p.Addr != v.Addr-4 {
+		a.a.add(v)
+	}
+}
