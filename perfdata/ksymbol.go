@@ -30,6 +30,13 @@ type KSymbol struct {
 	Excess int
 }
 
+// IsInterpreted reports whether k is of a BPF program that the kernel interprets, for example because
+// it has no JIT. Such a program has no code, no name, and the address of the interpreter
+// (perf_event_bpf_emit_ksymbols of kernel/events/core.c).
+func (k *KSymbol) IsInterpreted() bool {
+	return k.Kind == KSymbolBPF && k.Len == 0 && len(k.Name) == 0
+}
+
 const ksymbolName = 24 // offset of the name: header, u64 addr, u32 len, u16 ksym_type, u16 flags
 
 // KSymbol decodes a KSYMBOL record into k, without allocating. The error,

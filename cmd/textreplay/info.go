@@ -441,7 +441,11 @@ func (d *digest) writeChanges(o *sections) {
 		}
 	}
 	o.field("symbols", "%s, %s", count(d.Symbols.Births, "birth"), count(d.Symbols.Deaths, "death"))
-	o.field("BPF", "%s, %d of them with bytes; %s, %d of them with bytes", count(d.BPF.Programs, "program load"), d.BPF.WithBytes,
+	interpreted := ""
+	if n := d.BPF.Interpreted; n > 0 {
+		interpreted = fmt.Sprintf(", %d interpreted, which have none", n)
+	}
+	o.field("BPF", "%s, %d of them with bytes%s; %s, %d of them with bytes", count(d.BPF.Programs, "program load"), d.BPF.WithBytes, interpreted,
 		count(d.BPF.Images, "trampoline or dispatcher image"), d.BPF.ImagesWithBytes)
 	var with, without []string
 	for _, x := range d.programs {

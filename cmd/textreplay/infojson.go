@@ -95,7 +95,9 @@ type jsonBPF struct {
 	Programs int `json:"programs"`
 	// WithBytes is the number of those whose code an info has, or samples of a probe on __text_poke.
 	WithBytes int `json:"with_bytes"`
-	Images    int `json:"images"`
+	// Interpreted is the number of those that have no code, since the kernel interprets them.
+	Interpreted int `json:"interpreted"`
+	Images      int `json:"images"`
 	// ImagesWithBytes is the number of images whose code "textreplay record" read, or samples of a probe on __text_poke have.
 	ImagesWithBytes int           `json:"images_with_bytes"`
 	Lives           []jsonProgram `json:"lives"`
@@ -149,7 +151,7 @@ func (d *digest) json() jsonInfo {
 		Records:     make(map[string]uint64),
 		Snapshots:   []jsonSnapshot{},
 		Pokes:       map[string]uint64{"total": d.Pokes.Total},
-		BPF:         jsonBPF{d.BPF.Programs, d.BPF.WithBytes, d.BPF.Images, d.BPF.ImagesWithBytes, []jsonProgram{}},
+		BPF:         jsonBPF{d.BPF.Programs, d.BPF.WithBytes, d.BPF.Interpreted, d.BPF.Images, d.BPF.ImagesWithBytes, []jsonProgram{}},
 		Lost:        []jsonLoss{},
 		Conflicts:   []jsonConflict{},
 		Skew:        []jsonSkew{},

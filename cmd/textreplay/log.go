@@ -419,6 +419,11 @@ func (t *logText) ksymbol(c *replay.Change) error {
 	if k.Flags&perfdata.KSymbolUnregister != 0 {
 		verb = "unregistered"
 	}
+	if k.IsInterpreted() {
+		_, err := fmt.Fprintf(t.out, "%s  symbol %s  %s a BPF program without code, which is interpreted\n", t.head(c), verb,
+			label(t.r.Image.At(c.Time), k.Addr))
+		return err
+	}
 	_, err := fmt.Fprintf(t.out, "%s  symbol %s  %016x <%s>: %s of %s\n", t.head(c), verb,
 		k.Addr, k.Name, count(int(k.Len), "byte"), ksymbolWords[k.Kind])
 	return err

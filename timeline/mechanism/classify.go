@@ -68,6 +68,9 @@ func (c *Classifier) Of(change *replay.Change) Mechanism {
 		return c.Poke(change.Poke, change.Kind)
 	case change.KSymbol != nil:
 		k := change.KSymbol
+		if k.IsInterpreted() {
+			return BPFProgram
+		}
 		return mechanismOf(kindOfDynamic(string(k.Name), k.Kind == perfdata.KSymbolOOL))
 	case change.BPF != nil:
 		return BPFProgram

@@ -60,7 +60,7 @@ func TestRecordings(t *testing.T) {
 		"uponline": "static-key:80",
 		"arm64":    "",
 		"ppc64le":  "",
-		"s390x":    "",
+		"s390x":    "bpf-program:80 kprobe:1", // its BPF programs are interpreted
 	} {
 		r := load(t, filepath.Join(corpus.Root(), "testdata", name))
 		c := NewClassifier(r, nil)

@@ -151,6 +151,8 @@ func TestRecorderAdvice(t *testing.T) {
 		{"textreplay record", gone, copied, events, "textreplay record", "bring up all before"},
 		{"textreplay record", whole, with(func(r *Report) { r.BPF.Programs, r.BPF.WithBytes = 7, 0 }), events, "textreplay record", "none of 7 BPF programs"},
 		{"textreplay record", whole, with(func(r *Report) { r.BPF.Programs, r.BPF.WithBytes = 7, 4 }), events, "textreplay record", ""},
+		{"textreplay record", whole, with(func(r *Report) { r.BPF.Programs, r.BPF.Interpreted = 7, 7 }), events, "textreplay record", ""},
+		{"textreplay record", whole, with(func(r *Report) { r.BPF.Programs, r.BPF.Interpreted = 7, 3 }), events, "textreplay record", "none of 4 BPF programs"},
 		{"textreplay record -- a", whole, with(func(r *Report) { r.Losses = make([]Loss, 1) }), events, "textreplay record -m 1024 -- a", "-m 1024"},
 		{"textreplay record --mmap-pages=4096 -o b", whole, with(func(r *Report) { r.Losses = make([]Loss, 1) }), events, "textreplay record -o b -m 8192", "-m 8192"},
 		{"textreplay record -m=2048 -o b", whole, with(func(r *Report) { r.Losses = make([]Loss, 1) }), events, "textreplay record -o b -m 4096", "-m 4096"},

@@ -52,7 +52,7 @@ func (rep *Report) recorderAdvice(args []string, j *recorderJournal, events []*p
 	}
 	// A recorder that has read some had the rights to read the others: these ended before,
 	// and no option helps.
-	if n := rep.BPF.Programs; n > 0 && rep.BPF.WithBytes == 0 {
+	if n := rep.BPF.Programs - rep.BPF.Interpreted; n > 0 && rep.BPF.WithBytes == 0 {
 		a.change("", fmt.Sprintf("none of %d BPF programs has its code: run as root (CAP_SYS_ADMIN)", n))
 	}
 	if len(rep.Losses) > 0 {

@@ -155,6 +155,9 @@ func (s *scan) ksymbol(rec *perfdata.Record) {
 		s.report.Symbols.Deaths++
 	} else {
 		s.report.Symbols.Births++
+		if k.IsInterpreted() {
+			s.report.BPF.Interpreted++
+		}
 	}
 	if kind == timeline.SymbolBPF && (s.probes != nil || s.maybeProbed) {
 		s.bpfBirths = append(s.bpfBirths, codeBirth{timeline.Range{Lo: e.Addr, Hi: e.Addr + uint64(e.Len)}, e.Time, e.Name, e.Unregister, k.TID})

@@ -61,8 +61,9 @@ type Report struct {
 	// is nil if the kernel records these, or if no event is such a probe.
 	Probes *Probes
 	// BPF counts the loads of BPF programs and the births of BPF images, and of both those whose code an
-	// info, a reading, or samples of a probe on its writer have.
-	BPF       struct{ Programs, WithBytes, Images, ImagesWithBytes int }
+	// info, a reading, or samples of a probe on its writer have. Interpreted are the programs that
+	// have no code, since the kernel interprets them.
+	BPF       struct{ Programs, WithBytes, Interpreted, Images, ImagesWithBytes int }
 	Symbols   struct{ Births, Deaths int }
 	Losses    []Loss
 	Conflicts int // number of the image's conflicts
