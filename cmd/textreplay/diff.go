@@ -101,7 +101,7 @@ func (d *diff) run(first, second string) (err error) {
 	}
 	var times [2]replay.Times
 	for i, s := range []string{first, second} {
-		if times[i], err = d.r.ParseTime(s); err != nil {
+		if times[i], err = oneTime(d.r, "the time", s); err != nil {
 			return err
 		}
 	}

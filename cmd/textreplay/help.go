@@ -221,7 +221,8 @@ func timesTopic() *cobra.Command {
   11.116404:, "[   11.116404]"
                         seconds as perf script and dmesg print them; dmesg's clock
                         may differ from the recording's
-  A..B                  from A to B
+  A..B                  from A to B, where a command answers for an interval: at,
+                        symbols, verify and oops; and of --kcore DIR@A..B
 
 At the exact time of a change, the answer has the new bytes. Options that take A,B
 mean the half-open interval from A up to but not including B; either may be empty.`,

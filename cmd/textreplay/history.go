@@ -86,7 +86,7 @@ func (h *history) run(addr, at string) (err error) {
 	}
 	asOf := h.r.Report.First
 	if at != "" {
-		t, err := h.r.ParseTime(at)
+		t, err := oneTime(h.r, "--at", at)
 		if err != nil {
 			return err
 		}

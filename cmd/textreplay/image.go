@@ -84,7 +84,7 @@ func (m *image) run() error {
 	if err != nil {
 		return err
 	}
-	times, err := r.ParseTime(m.at)
+	times, err := oneTime(r, "--at", m.at)
 	if err != nil {
 		return err
 	}

@@ -211,11 +211,21 @@ func (f *symbolFilter) has(v timeline.View, addr uint64, name string) bool {
 	return p.name != "" && (isNamed(f.symbol, p.module, p.name) || slices.Contains(f.aliases, p))
 }
 
+// oneTime reads a time of a command that answers for one moment. Of an interval A..B it would give the
+// answer for A alone. A time with fewer than nine digits is a short interval, too; what changes in
+// it is warned of.
+func oneTime(r *replay.Replay, what, s string) (replay.Times, error) {
+	if strings.Contains(s, "..") {
+		return replay.Times{}, usagef("%s %s: want one time, not an interval A..B", what, s)
+	}
+	return r.ParseTime(s)
+}
+
 // windowOf reads the option --time of a recording: "A,B". Without it, the window is all time.
 func windowOf(r *replay.Replay, s string) (interval, error) {
 	window := interval{0, timeline.MaxTime}
 	err := halves("--time", s, &window, func(s string) (uint64, error) {
-		t, err := r.ParseTime(s)
+		t, err := oneTime(r, "--time", s)
 		return t.From, err
 	})
 	return window, err
