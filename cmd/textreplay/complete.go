@@ -16,6 +16,7 @@ import (
 
 	"github.com/textreplay/textreplay/kcore"
 	"github.com/textreplay/textreplay/perfdata"
+	"github.com/textreplay/textreplay/timeline/pprofexport"
 	"github.com/textreplay/textreplay/timeline/replay"
 )
 
@@ -145,9 +146,9 @@ func (a *app) completeEvents() []string {
 	}
 	defer rec.Close()
 	var names []string
-	for _, e := range rec.Events() {
-		if e.Name != "" && !slices.Contains(names, e.Name) {
-			names = append(names, e.Name)
+	for _, name := range pprofexport.EventNames(rec) {
+		if !slices.Contains(names, name) {
+			names = append(names, name)
 		}
 	}
 	return names

@@ -203,7 +203,7 @@ func (c *Classifier) isFlushFallback(addr uint64, word uint32, t uint64) bool {
 		(strings.HasSuffix(to.name, "flush_fallback") || to.name == "stf_barrier_fallback")
 }
 
-// fitsAround reports whether the other words of the place of which p changes word k may be there.
+// fitsAround reports whether the words around p, which changes word k of a place, may be there.
 func (c *Classifier) fitsAround(f *fixup, k int, p *perfdata.TextPoke) bool {
 	for j := range f.words {
 		if j == k {

@@ -11,8 +11,9 @@ import (
 
 // PERF_TYPE_* of include/uapi/linux/perf_event.h.
 const (
-	typeHardware = 0
-	typeSoftware = 1
+	typeHardware   = 0
+	typeSoftware   = 1
+	typeTracepoint = 2
 )
 
 // The names that perf gives events by their numbers (enum perf_hw_id and
@@ -33,9 +34,23 @@ const (
 	softwareTaskClock = 1
 )
 
-// eventName returns the name of an event. If the recording has none, it returns perf's name for
-// the event's type and config.
-func eventName(ev *perfdata.Event) string {
+// EventNames returns the names of rec's events, in their order. If the recording does not name one, it is
+// perf's name for the event's type and config: that of a tracepoint is in its format, which a pipe
+// has even if it is of an old perf, and which has no names otherwise.
+func EventNames(rec *perfdata.Recording) []string {
+	var tracepoints map[uint64]string
+	names := make([]string, len(rec.Events()))
+	for i, ev := range rec.Events() {
+		if ev.Name == "" && ev.Attr.Type == typeTracepoint && tracepoints == nil {
+			tracepoints, _ = rec.TracepointNames() // nil if it has no formats
+		}
+		names[i] = eventName(ev, tracepoints)
+	}
+	return names
+}
+
+// eventName returns the name of an event. The names of tracepoints are by their ids.
+func eventName(ev *perfdata.Event, tracepoints map[uint64]string) string {
 	if ev.Name != "" {
 		return ev.Name
 	}
@@ -45,6 +60,10 @@ func eventName(ev *perfdata.Event) string {
 		names = hardwareNames
 	case typeSoftware:
 		names = softwareNames
+	case typeTracepoint:
+		if name := tracepoints[ev.Attr.Config]; name != "" {
+			return name
+		}
 	}
 	if ev.Attr.Config < uint64(len(names)) {
 		return names[ev.Attr.Config]

@@ -260,8 +260,9 @@ func (e *export) chooseEvents() error {
 	e.byEvent = make([]*column, len(events))
 	byName := make(map[string]*column)
 	var have []string
+	names := EventNames(e.rec)
 	for i, ev := range events {
-		name := eventName(ev)
+		name := names[i]
 		if !slices.Contains(have, name) {
 			have = append(have, name)
 		}

@@ -5,6 +5,7 @@ package pprofexport
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"flag"
 	"fmt"
@@ -668,6 +669,51 @@ func TestEventNamedSamples(t *testing.T) {
 		}
 		if n := strings.Count(scope.String(), `"type":"sampled"`); n != len(names) {
 			t.Errorf("events %q: %d profiles: %s", names, n, &scope)
+		}
+	}
+}
+
+// TestTracepointName: perfs that write no EVENT_DESC into a pipe name tracepoints only by their formats.
+func TestTracepointName(t *testing.T) {
+	le := binary.LittleEndian
+	file := func(b []byte, text string) []byte { return append(le.AppendUint64(b, uint64(len(text))), text...) }
+	formats := []byte("\x17\x08\x44tracing0.6\x00\x00\x08\x00\x10\x00\x00header_page\x00")
+	formats = append(file(formats, "\tfield: u64 timestamp;\n"), "header_event\x00"...)
+	formats = le.AppendUint32(file(formats, "# compressed entry header\n"), 1)
+	formats = file(formats, "name: function\nID: 1\nformat:\n")
+	formats = append(le.AppendUint32(formats, 1), "sched\x00"...)
+	formats = le.AppendUint32(formats, 2)
+	formats = file(formats, "name: sched_wakeup\nID: 316\nformat:\n\tfield:int x;\n")
+	formats = file(formats, "name: sched_switch\nID: 318\nformat:\n")
+	whole := len(formats)
+	for _, tt := range []struct {
+		n    int // bytes of the formats that are there
+		want string
+	}{
+		{whole, "sched:sched_switch sched:sched_wakeup event type 2 config 0x1 cycles"},
+		{whole - 1, "event type 2 config 0x13e sched:sched_wakeup event type 2 config 0x1 cycles"},
+		{40, "event type 2 config 0x13e event type 2 config 0x13c event type 2 config 0x1 cycles"},
+		{0, "event type 2 config 0x13e event type 2 config 0x13c event type 2 config 0x1 cycles"},
+	} {
+		tp := newTape(t, "", "", "", "")
+		for i, id := range []uint64{318, 316, 1, 0} {
+			tp.events[i].Attr.Type, tp.events[i].Attr.Config = typeTracepoint, id
+		}
+		tp.events[3].Attr.Type = typeHardware
+		tp.restart()
+		if tt.n > 0 {
+			tp.check(tp.w.WriteFeature(perfdata.FeatureTracingData, formats[:tt.n]))
+		}
+		for i := range tp.events {
+			tp.sample(taken{event: i, time: 100, pid: 7, ip: leaf})
+		}
+		r := tp.load()
+		if got := strings.Join(EventNames(r.Recording), " "); got != tt.want {
+			t.Errorf("with %d bytes of formats the events are %s, want %s", tt.n, got, tt.want)
+		}
+		p, _ := exported(t, r, Options{})
+		if want, _, _ := strings.Cut(tt.want, " "); tt.n == whole && p.SampleType[1].Type != want {
+			t.Errorf("the first value is %s, want %s", p.SampleType[1].Type, want)
 		}
 	}
 }
