@@ -268,8 +268,9 @@ func (a *auditor) check(p *perfdata.TextPoke, kind timeline.PokeKind, m Mechanis
 			return a.fill(p), 0
 		case was.kind == probe:
 			return a.disarm(p), 0
+		case is.kind == probe:
+			a.arm(p)
 		}
-		a.arm(p)
 	case Relocation:
 		return a.relocation(p, is)
 	case StaticKey:

@@ -270,7 +270,7 @@ func (c *Classifier) isStubWord(p *perfdata.TextPoke) bool {
 				return true
 			}
 		case k < 2 && old == c.ppc.stub[k]: // its low half
-			if new&^0xffff == old && c.beginsStub(stub, len(c.ppc.stub), p.Time) {
+			if c.beginsStub(stub, len(c.ppc.stub), p.Time) {
 				return true
 			}
 		case k == ppcStubMagicAt:

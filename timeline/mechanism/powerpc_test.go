@@ -32,6 +32,7 @@ const (
 	ppcExit     = ppcText + 0x340
 	ppcVFSRead  = ppcText + 0x400
 	ppcVFSWrite = ppcText + 0x440 // compiled by GCC 5
+	ppcStoring  = ppcText + 0x4c0 // the same, and the store is kept
 	ppcRenamed  = ppcText + 0x480 // with a stub out of line
 	ppcSchedule = ppcText + 0x500
 	ppcCaller   = ppcText + 0x600 // ftrace_caller
@@ -86,6 +87,7 @@ func ppcRecord(t *testing.T, order genperf.ByteOrder, pokes []wordPoke) *replay.
 	function(ppcVFSRead, "vfs_read", addis, addi, ppcMFLR, ppcNOP, ppcSTD, blr)
 	function(ppcVFSWrite, "vfs_write", addis, addi, ppcMFLR, ppcNOP, ppcNOP, blr)
 	function(ppcRenamed, "do_renameat2", ppcNOP, ppcSTD, blr)
+	function(ppcStoring, "ksys_read", ppcMFLR, ppcSaveLink, ppcNOP, blr)
 	function(ppcSchedule, "schedule", ppcNOP, ppcNOP, ppcNOP, ppcNOP, blr)
 	function(ppcCaller, "ftrace_caller", blr, ppcNOP)
 	function(ppcCaller+0x40, "ftrace_regs_caller", blr)
@@ -192,6 +194,7 @@ func TestPowerpc(t *testing.T) {
 			{ppcSchedule, ppcNOP, ppcNOP}, {ppcSchedule, ppcNOP, ppcBarrier}, {ppcSchedule, ppcBarrier, ppcNOP},
 		}, "feature-fixup:3", []bad{
 			{"an instruction that is nobody's", 1, wordPoke{ppcSchedule, ppcNOP, 0x38600000}, NoForm, 0, false},
+			{"beside other code", 1, wordPoke{ppcVFSRead + 12, ppcNOP, ppcFlush}, NoForm, 0, false},
 			{"what only entries have", 1, wordPoke{ppcSchedule, ppcNOP, ppcMFLR10}, NoForm, 0, false},
 		}},
 		{"rfi_flush is switched on, with the fallback and without", []wordPoke{
@@ -213,7 +216,8 @@ func TestPowerpc(t *testing.T) {
 		{"a function is traced", []wordPoke{
 			{ppcVFSRead + 12, ppcNOP, ppcBL(ppcVFSRead+12, ppcCaller)}, {ppcVFSRead + 12, ppcBL(ppcVFSRead+12, ppcCaller), ppcNOP},
 			{ppcVFSWrite + 16, ppcNOP, ppcBL(ppcVFSWrite+16, ppcCaller+0x40)},
-		}, "ftrace:3", []bad{
+			{ppcStoring + 8, ppcNOP, ppcBL(ppcStoring+8, ppcCaller)},
+		}, "ftrace:4", []bad{
 			{"it calls another function", 0, wordPoke{ppcVFSRead + 12, ppcNOP, ppcBL(ppcVFSRead+12, ppcEvil)}, WrongTarget, 0, false},
 			{"it calls the middle of ftrace's", 0, wordPoke{ppcVFSRead + 12, ppcNOP, ppcBL(ppcVFSRead+12, ppcCaller+4)}, WrongTarget, 0, false},
 			{"a call inside a function", 0, wordPoke{ppcSchedule + 4, ppcNOP, ppcBL(ppcSchedule+4, ppcCaller)}, NotEntry, 0, false},
@@ -227,7 +231,7 @@ func TestPowerpc(t *testing.T) {
 		{"the store of GCC 5 is removed", []wordPoke{{ppcModule + 0x24, ppcSaveLink, ppcNOP}, {ppcModule + 0x28, ppcBL(ppcModule+0x28, ppcModule+0x600), ppcNOP}}, "ftrace:2", []bad{
 			{"that of another function", 0, wordPoke{ppcSchedule + 4, ppcSaveLink, ppcNOP}, NoForm, 0, false},
 		}},
-		{"a static key", []wordPoke{{ppcSchedule, ppcNOP, ppcB(ppcSchedule, ppcSchedule+8)}, {ppcSchedule, ppcB(ppcSchedule, ppcSchedule+8), ppcNOP}}, "static-key:2", []bad{
+		{"a static key", []wordPoke{{ppcSchedule, ppcNOP, ppcB(ppcSchedule, ppcSchedule+16)}, {ppcSchedule, ppcB(ppcSchedule, ppcSchedule+16), ppcNOP}}, "static-key:2", []bad{
 			{"into another function", 0, wordPoke{ppcSchedule, ppcNOP, ppcB(ppcSchedule, ppcEvil)}, WrongTarget, 0, false},
 		}},
 		{"a kprobe", []wordPoke{
@@ -258,6 +262,9 @@ func TestPowerpc(t *testing.T) {
 			"ftrace:1 relocation:15", []bad{
 				{"a call of the kernel's text", 0, wordPoke{ppcText - 0x1000, ppcCallOfItself, ppcBL(ppcText-0x1000, ppcEvil)}, WrongTarget, 0, false},
 				{"a call that becomes a branch", 0, wordPoke{ppcModule + 0x40, ppcCallOfItself, ppcB(ppcModule+0x40, ppcModule+0x100)}, NoForm, 0, false},
+				{"a call that gets no target", 0, wordPoke{ppcModule + 0x40, ppcCallOfItself, ppcNOP}, NoForm, 0, false},
+				{"a load of r2 behind a call of the module", 13, wordPoke{ppcModule + 0x44, ppcNOP, 0xe8410018}, NoForm, 0, false},
+				{"a stub that is changed again", 14, wordPoke{ppcModule + 0x600, 0x3d620001, 0x3d620005}, NoForm, 0, false},
 				{"a call that had a target", 14, wordPoke{ppcModule + 0x80, ppcBL(ppcModule+0x80, ppcModule+0x500), 0x38600000}, NoForm, 0, false},
 				{"a load of r2 behind such a call", 14, wordPoke{ppcModule + 0x80, ppcBL(ppcModule+0x80, ppcModule+0x500), ppcBL(ppcModule+0x80, ppcModule+0x600)}, NoForm, 13, true},
 				{"another word of the stub", 5, wordPoke{ppcModule + 0x60c, 0, 0xe98b0028}, NoForm, 0, false},
