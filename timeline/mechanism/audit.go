@@ -97,7 +97,7 @@ func (c *Classifier) Audit(start *Start) *Audit {
 	}
 	au := auditor{Classifier: c, a: a, keys: make(map[uint64]uint64), stubs: make(map[uint64]effect),
 		has: make(map[effect]int), slots: make(map[uint64]byte), allSlots: len(a.Gaps) == 0,
-		armed: make(map[uint64]armedProbe), filled: make(map[uint64]string), loading: make(map[uint32]Violation)}
+		probes: newProbeSlots(), loading: make(map[uint32]Violation)}
 	au.readStubs()
 	for l := range c.r.Image.Lifetimes {
 		if l.From == 0 && l.Kind == timeline.OutOfLine {
@@ -151,11 +151,8 @@ type auditor struct {
 	slots map[uint64]byte   // of kprobes: the first byte of the copied instruction
 	// allSlots is false if some slots may be older than the recording.
 	allSlots bool
-	// Where instructions are words: the probes that were armed, by their places, and what the
-	// slots that were filled hold.
-	armed  map[uint64]armedProbe
-	filled map[uint64]string
-	since  uint64 // from when on the state was followed that contradicts a change
+	probes   probeSlots // where instructions are words
+	since    uint64     // from when on the state was followed that contradicts a change
 	// loading are the loads of r2 that threads wrote last, in modules that are being loaded.
 	loading map[uint32]Violation
 	dis     *disasm.Disassembler

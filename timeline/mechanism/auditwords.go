@@ -20,34 +20,57 @@ type armedProbe struct {
 	time uint64 // of the change
 }
 
+// probeSlots is what the slots of kprobes hold, and the probes that they serve.
+type probeSlots struct {
+	armed  map[uint64]armedProbe          // by the probe's address
+	serves map[uint64]uint64              // the armed probe's address, by the slot's
+	holds  map[uint64]string              // the instruction, by the slot's address
+	spare  map[string]map[uint64]struct{} // the slots that hold an instruction and serve no armed probe
+}
+
+func newProbeSlots() probeSlots {
+	return probeSlots{make(map[uint64]armedProbe), make(map[uint64]uint64), make(map[uint64]string), make(map[string]map[uint64]struct{})}
+}
+
+// free makes slot one that holds an instruction and serves no probe.
+func (s *probeSlots) free(slot uint64, insn string) {
+	if s.spare[insn] == nil {
+		s.spare[insn] = make(map[uint64]struct{})
+	}
+	s.spare[insn][slot] = struct{}{}
+}
+
+// release forgets the armed probe at addr, and returns it.
+func (s *probeSlots) release(addr uint64) (armedProbe, bool) {
+	probe, ok := s.armed[addr]
+	if delete(s.armed, addr); ok && probe.slot != 0 {
+		delete(s.serves, probe.slot)
+		s.free(probe.slot, s.holds[probe.slot])
+	}
+	return probe, ok
+}
+
 // arm notes that p puts the trap of a kprobe into text. Its slot is the only one that holds the
 // instruction and serves no other probe.
 func (a *auditor) arm(p *perfdata.TextPoke) {
 	if a.x86() {
 		return
 	}
-	taken := make(map[uint64]bool)
-	for _, probe := range a.armed {
-		taken[probe.slot] = true
-	}
-	probe, found := armedProbe{insn: string(p.Old), time: p.Time}, 0
-	for slot, insn := range a.filled {
-		if insn == probe.insn && !taken[slot] {
-			probe.slot = slot
-			found++
+	s, probe := &a.probes, armedProbe{insn: string(p.Old), time: p.Time}
+	s.release(p.Addr)
+	if slots := s.spare[probe.insn]; len(slots) == 1 {
+		for probe.slot = range slots {
+			s.serves[probe.slot] = p.Addr
 		}
+		delete(slots, probe.slot)
 	}
-	if found != 1 {
-		probe.slot = 0
-	}
-	a.armed[p.Addr] = probe
+	s.armed[p.Addr] = probe
 }
 
 // disarm checks that p restores the instruction that was there when the probe was armed
 // (arch_disarm_kprobe).
 func (a *auditor) disarm(p *perfdata.TextPoke) Fault {
-	probe, ok := a.armed[p.Addr]
-	delete(a.armed, p.Addr)
+	probe, ok := a.probes.release(p.Addr)
 	if ok && probe.insn != string(p.New) {
 		a.since = probe.time
 		return NoForm
@@ -58,13 +81,14 @@ func (a *auditor) disarm(p *perfdata.TextPoke) Fault {
 // fill checks that the slot which p fills is not that of an armed probe. The kernel frees a slot after
 // the probe is disarmed and unregistered (arch_remove_kprobe).
 func (a *auditor) fill(p *perfdata.TextPoke) Fault {
-	for _, probe := range a.armed {
-		if probe.slot == p.Addr {
-			a.since = probe.time
-			return SlotChanged
-		}
+	s := &a.probes
+	if addr, ok := s.serves[p.Addr]; ok {
+		a.since = s.armed[addr].time
+		return SlotChanged
 	}
-	a.filled[p.Addr] = string(p.New)
+	delete(s.spare[s.holds[p.Addr]], p.Addr)
+	s.holds[p.Addr] = string(p.New)
+	s.free(p.Addr, s.holds[p.Addr])
 	return 0
 }
 
