@@ -196,6 +196,7 @@ func TestShortData(t *testing.T) {
 // TestOtherType: a record of the kernel that changes text is missed if its type is damaged. It is
 // damage, whatever type it has then.
 func TestOtherType(t *testing.T) {
+	const fitsPoke = "a symbol that has the size of a poke"
 	both(t, func(t *testing.T, e endian) {
 		id := SampleID{PID: 7, TID: 8, Time: 60, ID: 13, CPU: 1, Has: SampleTID | SampleTime | SampleCPU | SampleIdentifier, Event: testEvents()[1]}
 		for name, write := range map[string]func(w *Writer) error{
@@ -210,6 +211,18 @@ func TestOtherType(t *testing.T) {
 			},
 			"a symbol": func(w *Writer) error {
 				return w.KSymbol(&KSymbol{Addr: 0xffffffffc0001000, Len: 77, Kind: KSymbolBPF, Name: []byte("bpf_prog_6deef7357e7b4530"), SampleID: id})
+			},
+			"a text poke of a byte": func(w *Writer) error {
+				return w.TextPoke(&TextPoke{Addr: 0xffffffff81000010, Old: []byte{0x55}, New: []byte{0xcc}, SampleID: id})
+			},
+			"a text poke that makes code": func(w *Writer) error {
+				return w.TextPoke(&TextPoke{Addr: 0xffffffffc0002010, New: []byte{0xe9, 1, 2}, SampleID: id})
+			},
+			fitsPoke: func(w *Writer) error {
+				return w.KSymbol(&KSymbol{Addr: 0xffffffffc0001000, Len: 32, Kind: KSymbolBPF, Name: []byte("bpf_prog_6deef7357e7b4530"), SampleID: id})
+			},
+			"a loss": func(w *Writer) error {
+				return w.Lost(&Lost{ID: 13, Lost: 5, SampleID: id})
 			},
 			"a load": func(w *Writer) error {
 				return w.BPFEvent(&BPFEvent{Kind: BPFLoad, ID: 42, Tag: [8]byte{1, 2, 3, 4, 5, 6, 7, 8}, SampleID: id})
@@ -232,7 +245,7 @@ func TestOtherType(t *testing.T) {
 			}
 			r := open(t, data)
 			for other := range RecordType(1 << 15) {
-				if mayBeOversize(other) && other != RecordKSymbol || other == list[4].Type || other > 300 && other%1000 != 0 { // among these three, the content shows it
+				if mayBeOversize(other) && other != RecordKSymbol && (name != fitsPoke || other != RecordTextPoke) || other == list[4].Type || other > 300 && other%1000 != 0 { // among these three, the content shows it
 					continue
 				}
 				e.put32(data[list[4].Offset:], uint32(other))

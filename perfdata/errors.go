@@ -22,9 +22,17 @@ var (
 	ErrNoFeature = errors.New("no such feature section")
 	// ErrMalformed: the bytes contradict themselves or the format.
 	ErrMalformed = errors.New("malformed")
+	// ErrEventsDiffer: the recording describes its events twice, in the attrs and in EVENT_DESC, and
+	// not in the same way. It wraps ErrMalformed.
+	ErrEventsDiffer error = eventsDiffer{}
 	// ErrNothing: the recording has records, or is to have some, and none can be read.
 	ErrNothing = errors.New("no record can be read")
 )
+
+type eventsDiffer struct{}
+
+func (eventsDiffer) Error() string { return ErrMalformed.Error() }
+func (eventsDiffer) Unwrap() error { return ErrMalformed }
 
 // A FormatError says what is wrong with a recording, and where.
 type FormatError struct {

@@ -134,7 +134,7 @@ func (r *Recording) feature(f Feature) (*cursor, error) {
 }
 
 // featureErr returns the error for damage at offset at of a section.
-func (r *Recording) featureErr(f Feature, at int, format string, args ...any) error {
+func (r *Recording) featureErr(f Feature, at int, format string, args ...any) *FormatError {
 	return &FormatError{
 		File:   r.fileName(0),
 		Offset: r.features[f].offset + int64(at),
@@ -238,7 +238,7 @@ func (r *Recording) EventDesc() ([]Event, error) {
 
 // nameEvents sets the names of events to those of EVENT_DESC, which lists the events in the
 // same order. EVENT_DESC has their attrs and ids too. If these differ, the layout of the
-// records is uncertain: the event gets no name, and nameEvents adds a warning.
+// records is uncertain: the event gets no name, and nameEvents adds a warning, see [ErrEventsDiffer].
 func (r *Recording) nameEvents(events []*Event) {
 	desc, err := r.EventDesc()
 	if err != nil && !errors.Is(err, ErrNoFeature) {
@@ -249,7 +249,9 @@ func (r *Recording) nameEvents(events []*Event) {
 			d.IDs = append(d.IDs, events[i].IDs[len(d.IDs):]...) // by AddID, since
 		}
 		if i >= len(events) || !slices.Equal(d.IDs, events[i].IDs) || d.Attr != events[i].Attr {
-			r.warnings = append(r.warnings, r.featureErr(FeatureEventDesc, 0, "event %d is not the one of the attrs", i))
+			err := r.featureErr(FeatureEventDesc, 0, "event %d is not the one of the attrs", i)
+			err.Err = ErrEventsDiffer
+			r.warnings = append(r.warnings, err)
 			continue
 		}
 		events[i].Name = d.Name

@@ -127,7 +127,7 @@ func (r *Recording) isExact(h header, raw []byte) bool {
 	case !f.ok:
 		return r.fitOf(h, raw) == exact
 	case h.typ == RecordSample:
-		if len(raw) < f.sample {
+		if len(raw) < f.sample || h.misc&MiscCPUModeMask == 0 { // isStrange
 			return false
 		}
 		id = binary.LittleEndian.Uint64(raw[f.sampleID:])
@@ -135,6 +135,9 @@ func (r *Recording) isExact(h header, raw []byte) bool {
 		lens := binary.LittleEndian.Uint32(raw[16:])
 		if len(raw)-align8(textPokeBytes+int(lens&0xffff)+int(lens>>16)) != f.trailer {
 			return false // several listeners, or damaged
+		}
+		if lens>>16 == 0 && r.isStrange(h, raw) {
+			return false
 		}
 		id = binary.LittleEndian.Uint64(raw[len(raw)-f.trailerID:])
 	case fixedBody[h.typ&(firstUserRecord-1)] != 0:
@@ -490,12 +493,15 @@ func (r *Recording) isOther(h header, raw []byte) bool {
 
 // mayBeStrange is the set of types that isStrange knows.
 const mayBeStrange = 1<<RecordMMAP | 1<<RecordComm | 1<<RecordExit | 1<<RecordFork | 1<<RecordRead |
-	1<<RecordThrottle | 1<<RecordUnthrottle | 1<<RecordAux | 1<<RecordKSymbol
+	1<<RecordThrottle | 1<<RecordUnthrottle | 1<<RecordAux | 1<<RecordKSymbol | 1<<RecordCgroup | 1<<RecordLost
 
-// isStrange reports whether a record of the kernel, whatever its size, begins as none of its type
-// does but as the records that begin with an address of the kernel do.
+// isStrange reports whether a record, whatever its size, has what none of its type has, but what
+// one of a change, a birth, a death or a loss would have there.
 func (r *Recording) isStrange(h header, raw []byte) bool {
 	const pidMaxLimit = 4 << 20 // include/linux/threads.h
+	if h.typ == RecordSample {
+		return h.misc&MiscCPUModeMask == 0 // the kernel gives each sample its mode (perf_misc_flags)
+	}
 	if len(raw) < ksymbolName {
 		return false
 	}
@@ -503,13 +509,38 @@ func (r *Recording) isStrange(h header, raw []byte) bool {
 	case RecordMMAP, RecordComm, RecordExit, RecordFork, RecordRead:
 		// -1 stands for the kernel, and for a task that is gone.
 		pid := r.endian.u32(raw[headerSize:])
+		if h.typ == RecordComm && pid != 0 && r.endian.u32(raw[12:]) == 0 {
+			return true // no thread of a process has the number 0
+		}
 		return pid > pidMaxLimit && pid != math.MaxUint32
-	case RecordThrottle, RecordUnthrottle, RecordAux: // a time or an offset
+	case RecordCgroup:
+		return raw[16] != '/' // a path (perf_event_cgroup)
+	case RecordTextPoke:
+		return r.isNamed(h, raw)
+	case RecordTimeConv:
+		return r.endian.u64(raw[8:]) > 63 || len(raw) >= timeConvLong && (raw[48] > 1 || raw[49] > 1)
+	case RecordThrottle, RecordUnthrottle, RecordAux, RecordLost: // a time, an offset or an id
 		return r.endian.u64(raw[headerSize:])>>63 == 1
 	case RecordKSymbol:
 		return KSymbolKind(r.endian.u16(raw[20:])) > KSymbolOOL
 	}
 	return false
+}
+
+// isNamed reports whether a text poke that writes nothing has the content of a symbol: what it removes
+// would begin with a kind and flags, and be a name.
+func (r *Recording) isNamed(h header, raw []byte) bool {
+	var k KSymbol
+	rec := Record{Type: RecordKSymbol, Misc: h.misc, Raw: raw}
+	if r.endian.u16(raw[18:]) != 0 || r.KSymbol(&rec, &k) != nil || k.Kind == 0 || k.Kind > KSymbolOOL || k.Flags > KSymbolUnregister {
+		return false
+	}
+	for _, c := range k.Name {
+		if c <= ' ' || c > '~' {
+			return false
+		}
+	}
+	return len(k.Name) > 2
 }
 
 // isZero reports whether all bytes are 0.

@@ -34,7 +34,7 @@ func (it item) raw(e endian) []byte {
 	case RecordSample:
 		return timed(e, 11, it.time, it.number)
 	case RecordComm: // its time is in the trailer
-		body := append(e.appendU64s(nil, []uint64{it.number}), make([]byte, 8)...)
+		body := e.pack(uint32(7), uint32(8), it.number)
 		return rawRecord(e, it.typ, 0, e.appendU64s(body, []uint64{7, it.time, 0, 11}))
 	}
 	return rawRecord(e, it.typ, 0, e.appendU64s(nil, []uint64{it.number}))
@@ -44,7 +44,7 @@ func (it item) raw(e endian) []byte {
 func describeItem(r *Recording, rec *Record) item {
 	it := item{typ: rec.Type}
 	switch rec.Type {
-	case RecordSample:
+	case RecordSample, RecordComm:
 		it.number = r.endian.u64(rec.Raw[16:])
 	default:
 		it.number = r.endian.u64(rec.Raw[8:])

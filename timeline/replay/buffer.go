@@ -45,8 +45,11 @@ type ringBuffer struct {
 	// ended with the newest record, and in the last of these two.
 	round, before, busy, ending uint64
 	fullest                     uint64 // the most bytes of one round
-	backwards                   uint64 // largest step back in time between records other than samples
-	tasks                       taskOrder
+	// backwards is the largest step back in time between records other than samples, or from a
+	// sample to records that were written after it.
+	backwards uint64
+	ahead     ahead
+	tasks     taskOrder
 	// running is the task that runs on the CPU since its last SWITCH record; 0 if none
 	// does, or if it is unknown.
 	running uint32
@@ -354,6 +357,34 @@ func hasTimes(e *perfdata.Event) bool {
 // interrupt, if the last one is of an NMI.
 const mostInterrupted = 3
 
+// ahead follows how far the newest record of a ring buffer is ahead of side-band records that come after
+// it. A few of these had their time before an interrupt wrote that record, and were written after it.
+// More of them show that its time is wrong: it would make a silence seem to be usual.
+type ahead struct {
+	newest uint64 // the greatest time
+	late   int    // how many side-band records came after that record and are older by more than jitter
+}
+
+// see adds a record's time.
+func (a *ahead) see(t uint64) {
+	if t > a.newest {
+		a.newest, a.late = t, 0
+	}
+}
+
+// side adds the time of a side-band record. It returns by how much this record is out of order: 0 if it may have
+// been interrupted.
+func (a *ahead) side(t uint64) uint64 {
+	by := a.newest - min(t, a.newest)
+	if by <= jitter {
+		return 0
+	}
+	if a.late++; a.late > mostInterrupted || by > lateRecord {
+		return by
+	}
+	return 0
+}
+
 // seeCopy is see for a copy of a record that another event has.
 func (r *ringBuffer) seeCopy(t uint64) {
 	side, before, older := r.side, r.sideBefore, r.older
@@ -379,9 +410,11 @@ func (r *ringBuffer) see(t uint64, sample bool) {
 		if newest := max(r.side, r.copied); t < newest {
 			r.backwards = max(r.backwards, newest-t)
 		}
+		r.backwards = max(r.backwards, r.ahead.side(t))
 		copy(r.older[1:], r.older[:])
 		r.older[0], r.sideBefore, r.side = r.sideBefore, r.side, max(r.side, t)
 	}
+	r.ahead.see(t)
 	if r.last == 0 {
 		r.first, r.last = t, t
 		return

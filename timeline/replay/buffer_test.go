@@ -51,6 +51,32 @@ func TestInterrupts(t *testing.T) {
 	}
 }
 
+// TestSampleTooNew: a sample may be newer than records that it interrupted: a few, which are not much older.
+// Else its time is wrong.
+func TestSampleTooNew(t *testing.T) {
+	for _, tt := range []struct {
+		usual int    // how many records behind the sample are older by 0.9 s
+		late  int    // how many records behind these are older
+		by    uint64 // by how much
+		want  bool
+	}{{0, 3, 5e9, false}, {0, 4, 5e9, true}, {0, 1, 9.9e9, false}, {0, 1, 11e9, true}, {100, 0, 0, false}, {100, 3, 5e9, false}} {
+		var b ringBuffer
+		b.see(100e9, false)
+		b.see(150e9, true)
+		for range tt.usual {
+			b.see(149.1e9, false)
+		}
+		b.side = 100e9 // of other records
+		for range tt.late {
+			b.see(150e9-tt.by, false)
+		}
+		b.see(160e9, false)
+		if got := b.backwards > jitter; got != tt.want {
+			t.Errorf("%d records that are older by %s: out of order %v, want %v", tt.late, seconds(tt.by), got, tt.want)
+		}
+	}
+}
+
 // TestCopiesTooEarly: perf inject may have written a copy for another event before all other records.
 // It bounds neither a loss nor the horizon. But a record that is older than it is out of order.
 func TestCopiesTooEarly(t *testing.T) {

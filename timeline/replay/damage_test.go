@@ -280,6 +280,44 @@ func TestDamagedType(t *testing.T) {
 	}
 }
 
+// TestSampleOfOtherTime: the CPU of a sample goes offline some time later. If the sample's time is damaged,
+// the CPU must not seem to have been silent for as long before.
+func TestSampleOfOtherTime(t *testing.T) {
+	v := newVictim(t, filepath.Join(corpus.Root(), "testdata", "hotplug"))
+	data := bytes.Clone(v.data)
+	n := 0
+	for _, r := range v.records {
+		if perfdata.RecordType(data[r.lo]) != perfdata.RecordSample {
+			continue
+		}
+		if n++; n%40 != 0 {
+			continue
+		}
+		for _, bit := range []int{35, 40, 62} {
+			data[r.lo+24+bit/8] ^= 1 << (bit % 8) // of the time, behind the header, the id, pid and tid
+			if wrong, _ := v.wrong(data, nil); wrong != 0 {
+				t.Errorf("bit %d of the time of the sample at %#x: %d wrong bytes", bit, r.lo, wrong)
+			}
+			data[r.lo+24+bit/8] ^= 1 << (bit % 8)
+		}
+	}
+	if n < 1000 {
+		t.Errorf("%d samples", n)
+	}
+}
+
+// TestEventsDiffer: where one of the two descriptions of an event is damaged, it is not certain what its records
+// are: changes may seem to be copies for another event.
+func TestEventsDiffer(t *testing.T) {
+	v := newVictim(t, filepath.Join(corpus.Root(), "testdata", "hotplug"))
+	data := bytes.Clone(v.data)
+	const off, bit = 433, 7 // of the size of an event's ids in the attrs
+	data[off] ^= 1 << bit
+	if wrong, r := v.wrong(data, nil); wrong != 0 || r == nil || !r.Report.Damaged {
+		t.Errorf("%d wrong bytes", wrong)
+	}
+}
+
 // where names the record that has a byte.
 func (v *victim) where(off int) string {
 	for _, r := range v.records {

@@ -37,12 +37,17 @@ func (s *scan) rewritten(b *ringBuffer) bool {
 		return false // a stream is read once
 	}
 	var begin []byte // the record with which times went back, a sample perhaps
-	side, from := uint64(0), 0
+	side, from, newest := uint64(0), 0, ahead{}
 	sc := s.recordsOf(b)
 	for places := 0; sc.next(); {
 		t, sample := sc.id.Time, sc.Record().Type == perfdata.RecordSample
+		late := uint64(0)
+		if t != 0 && !sample {
+			late = newest.side(t)
+		}
+		newest.see(t)
 		switch {
-		case t != 0 && t+jitter < side && begin == nil:
+		case t != 0 && (t+jitter < side || late > 0) && begin == nil:
 			begin, from = bytes.Clone(sc.Record().Raw), sc.n
 		case t != 0 && t+jitter >= side && !sample:
 			side, begin = max(side, t), nil

@@ -4,6 +4,7 @@
 package replay
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -390,7 +391,9 @@ func (s *scan) step(rec *perfdata.Record) {
 // end warns of what the reader met, and of err, which ended the reading early.
 func (s *scan) end(err error) {
 	for _, w := range s.rec.Warnings() {
-		s.warn(w)
+		if s.warn(w); errors.Is(w, perfdata.ErrEventsDiffer) {
+			s.damage = append(s.damage, w) // whose records are whose, and what is in them, is not certain
+		}
 	}
 	if err != nil {
 		s.warn(err)
