@@ -233,7 +233,7 @@ func (m *model) run(a uint64) (lo, hi uint64) {
 }
 
 // padding reports whether a copy has nine NOPs or more around a, before a
-// function of a kernel that writes thunks there.
+// function of a kernel that writes thunks there; or fewer at the end of a part of the text.
 func (m *model) padding(a uint64) bool {
 	texts := []Range{{m.textLo, m.textHi}}
 	for _, mod := range m.modules {
@@ -241,19 +241,20 @@ func (m *model) padding(a uint64) bool {
 	}
 	for _, c := range append(slices.Clone(m.copies), m.snapshot) {
 		for _, text := range texts {
-			nop := func(x uint64) bool {
-				b, ok := byteOf(c.Segments, x)
-				return ok && b == 0x90 && text.Lo <= x && x < text.Hi
-			}
-			lo, hi := a, a
-			for nop(lo - 1) {
-				lo--
-			}
-			for nop(hi) {
-				hi++
-			}
-			if m.thunks && nop(a) && hi-lo >= 9 && hi < text.Hi {
-				return true
+			for _, s := range c.Segments {
+				first, end := max(s.Addr, text.Lo), min(s.End(), text.Hi)
+				nop := func(x uint64) bool { return first <= x && x < end && s.Data[x-s.Addr] == 0x90 }
+				lo, hi := a, a
+				for nop(lo - 1) {
+					lo--
+				}
+				for nop(hi) {
+					hi++
+				}
+				cut := lo == first && lo > text.Lo || hi == end
+				if m.thunks && nop(a) && (hi-lo >= 9 || cut) && hi < text.Hi {
+					return true
+				}
 			}
 		}
 	}

@@ -78,7 +78,7 @@ func (d *build) thunkPadding() (padding, written []Range) {
 	for _, segments := range copies {
 		for _, r := range texts {
 			for _, s := range Overlapping(segments, r.Lo, r.Hi) {
-				padding = appendPadding(padding, s, r.Hi)
+				padding = appendPadding(padding, s, r)
 				// A thunk that the first copy does not have may have been written at any time.
 				thunks(s.Data, func(at, n int) bool {
 					thunk := Segment{s.Addr + uint64(at), s.Data[at : at+n]}
@@ -96,9 +96,15 @@ func (d *build) thunkPadding() (padding, written []Range) {
 	return JoinRanges(padding), JoinRanges(written)
 }
 
-// appendPadding appends the runs of NOPs in s that may be padding before a function. Text
-// ends at hi, even if s ends before.
-func appendPadding(out []Range, s Segment, hi uint64) []Range {
+// appendPadding appends the runs of NOPs in s, a part of text, that may be padding before a function. A run at
+// an end of s may go on where the copy has no text.
+func appendPadding(out []Range, s Segment, text Range) []Range {
+	if n := len(s.Data) - len(bytes.TrimLeft(s.Data, "\x90")); n > 0 && s.Addr > text.Lo && s.Addr+uint64(n) < text.Hi {
+		out = append(out, Range{s.Addr + uint64(max(0, n-paddingSize)), s.Addr + uint64(n)})
+	}
+	if n := len(s.Data) - len(bytes.TrimRight(s.Data, "\x90")); n > 0 && s.End() < text.Hi {
+		out = append(out, Range{s.End() - uint64(min(n, paddingSize)), s.End()})
+	}
 	nops := bytes.Repeat([]byte{nop}, thunkSize)
 	for at := 0; ; {
 		i := bytes.Index(s.Data[at:], nops)
@@ -110,7 +116,7 @@ func appendPadding(out []Range, s Segment, hi uint64) []Range {
 		for end < len(s.Data) && s.Data[end] == nop {
 			end++
 		}
-		if s.Addr+uint64(end) < hi { // else no function follows
+		if s.Addr+uint64(end) < text.Hi { // else no function follows
 			out = append(out, Range{s.Addr + uint64(max(at, end-paddingSize)), s.Addr + uint64(end)})
 		}
 		at = end

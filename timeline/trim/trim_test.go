@@ -105,6 +105,22 @@ func claims(t *testing.T, part, whole *replay.Replay, upTo uint64) (known uint64
 	return known
 }
 
+// TestPaddingAcross: the NOPs before a function go on in the next page, which is not kept. The kernel may write a
+// call thunk over them without a record, as the whole recording says. A page with the first of 17 NOPs is
+// kept here, as it bounds the time of a trap.
+func TestPaddingAcross(t *testing.T) {
+	const last, to = 0xffffffff9d712fff, 73_000_000_000 // of the page
+	whole := open(t, recording("thunks"))
+	sym := whole.Image.At(to).Lookup("in_gate_area")[0]
+	part, _ := cut(t, whole, trim.Options{From: 20e9, To: to, Ranges: []timeline.Range{{Lo: sym.Addr, Hi: sym.Addr + sym.Size}}})
+	if b := part.Image.At(58e9).Read(last-1, make([]byte, 1)); b.Standing != timeline.Known {
+		t.Errorf("the byte before is %v, want one of a page that is kept", b.Standing)
+	}
+	if b := part.Image.At(58e9).Read(last, make([]byte, 1)); b.Reason != timeline.ThunkPadding {
+		t.Errorf("%v (%v), want padding", b.Standing, b.Reason)
+	}
+}
+
 func TestClaims(t *testing.T) {
 	for _, name := range []string{"small", "rich", "lossy", "uponline", "modfull", "hotplug", "thunks"} {
 		t.Run(name, func(t *testing.T) {
