@@ -33,6 +33,7 @@ type diff struct {
 	// How many bytes change within the interval of each of the two times.
 	moving [2]uint64
 	site   glue
+	inst   uint64 // where an instruction begins at both times, in the last place found or behind it
 }
 
 func (a *app) diffCmd() *cobra.Command {
@@ -48,7 +49,9 @@ by address:
     out-of-line code, modules
   - how many places differ only in their standing (--standing lists them)
 
-If the bytes of a place are not given at both times, diff compares only the
+Bytes that a recording gives without being sure of them are compared too, such
+as those of code that is retired at both times; their standing is printed behind
+them. If the bytes of a place are not given at both times, diff compares only the
 standing. The exit code is 1 if anything differs, including the standing.`,
 		Example: `  textreplay diff start end
   textreplay diff 12.5 13 --symbol schedule
@@ -84,12 +87,19 @@ var changeKeys = [changeCount]string{"bytes", "gone", "came", "standing"}
 // A delta is a place that differs.
 type delta struct {
 	change change
+	sure   [2]sureness // of the least sure byte at either time; not for code that came or went as a whole
 	addr   uint64
 	n      uint64
 	bytes  uint64           // how many differ
 	life   *timeline.Symbol // of code that came or went as a whole
 	// The bytes at either time, if they are known and those of one range of the image.
 	old, new []byte
+}
+
+// A sureness is how sure the bytes of a place are at one of the two times.
+type sureness struct {
+	standing timeline.Standing
+	reason   timeline.Reason
 }
 
 func (d *diff) run(first, second string) (err error) {
@@ -224,13 +234,14 @@ func (d *diff) compare(s, o *timeline.Span) {
 	if x, y := dynamicAt(d.before, s.Addr), dynamicAt(d.after, s.Addr); x != y {
 		return // findDynamic lists it
 	}
-	x := delta{change: changeStanding, addr: s.Addr, n: s.Len}
+	x := delta{change: changeStanding, sure: [2]sureness{{s.Standing, s.Reason}, {o.Standing, o.Reason}}, addr: s.Addr, n: s.Len}
 	switch was, is := exists(s), exists(o); {
 	case was && !is:
 		x.change = changeGone
 	case is && !was:
 		x.change = changeCame
-	case was && is && s.Bytes != nil && o.Bytes != nil && !bytes.Equal(s.Bytes, o.Bytes):
+	// Also of code that is retired at both times: its bytes are given, and other code may have been there meanwhile.
+	case s.Bytes != nil && o.Bytes != nil && !bytes.Equal(s.Bytes, o.Bytes):
 		x.change, x.bytes = changeBytes, differing(s.Bytes, o.Bytes)
 		if s.Standing == timeline.Known && o.Standing == timeline.Known {
 			x.old, x.new = s.Bytes, o.Bytes
@@ -239,20 +250,107 @@ func (d *diff) compare(s, o *timeline.Span) {
 		d.site.pass(s, o)
 		return
 	}
+	end := x.addr + x.n
 	if g := d.site; x.change == changeBytes && g.end == x.addr && g.from < g.end {
-		from := d.skipEqual(g.from, x.addr+x.n-g.from)
-		x.addr, x.n, x.old, x.new = from, x.addr+x.n-from, nil, nil
+		x = d.piece(d.skipEqual(g.from, end-g.from), end)
 	}
-	if n := len(d.found); n > 0 && d.joins(&d.found[n-1], &x) {
-		d.found[n-1].n += x.n
-		d.found[n-1].bytes += x.bytes
-		d.found[n-1].old, d.found[n-1].new = nil, nil
+	if last := d.lastBefore(&x); last != nil && x.change == changeBytes && last.sure != x.sure {
+		if lo, hi := d.instAround(max(last.addr, d.inst), x.addr, end); lo < x.addr {
+			d.shorten(last, lo)
+			d.add(d.piece(lo, hi))
+			x = d.piece(hi, end)
+		}
+	}
+	d.add(x)
+}
+
+// add adds a place to those found.
+func (d *diff) add(x delta) {
+	if x.n == 0 {
+		return
+	}
+	if last := d.lastBefore(&x); last != nil && d.joins(last, &x) {
+		last.n += x.n
+		last.bytes += x.bytes
+		last.old, last.new = nil, nil
 		return
 	}
 	if len(d.found) == cap(d.found) { // append's steps are smaller, and there may be as many as places
 		d.found = slices.Grow(d.found, max(64, len(d.found)))
 	}
 	d.found = append(d.found, x)
+}
+
+// lastBefore returns the last place found if it is right before x and differs in the same way, or nil.
+func (d *diff) lastBefore(x *delta) *delta {
+	if n := len(d.found); n > 0 {
+		if last := &d.found[n-1]; last.change == x.change && last.addr+last.n == x.addr {
+			return last
+		}
+	}
+	return nil
+}
+
+// piece returns how [lo, hi) differs, whose bytes are given at both times. It has no bytes if it does not differ.
+func (d *diff) piece(lo, hi uint64) delta {
+	x := delta{change: changeBytes, addr: lo, n: hi - lo}
+	var code [2][]byte
+	for i, v := range [2]timeline.View{d.before, d.after} {
+		code[i] = make([]byte, x.n)
+		b := v.Read(lo, code[i])
+		x.sure[i] = sureness{b.Standing, b.Reason}
+	}
+	if x.bytes = differing(code[0], code[1]); x.bytes == 0 {
+		x.change = changeStanding
+		if x.sure[0].standing == x.sure[1].standing {
+			x.n = 0
+		}
+	}
+	return x
+}
+
+// shorten ends the last place found at end, which is inside it or its start.
+func (d *diff) shorten(last *delta, end uint64) {
+	last.bytes -= d.piece(end, last.addr+last.n).bytes
+	last.n, last.old, last.new = end-last.addr, nil, nil
+	if last.bytes == 0 {
+		x := d.piece(last.addr, end)
+		d.found = d.found[:len(d.found)-1]
+		d.add(x)
+	}
+}
+
+// instAround returns where the instruction begins and ends at both times that contains the bytes before and
+// at addr, whose standings differ. Pokes of different lengths cut an instruction into such pieces; as a whole, it
+// is as sure as its least sure byte. An instruction begins at from. Both results are addr if an instruction
+// begins there, or if the two codes have no instruction in common close to addr.
+func (d *diff) instAround(from, addr, end uint64) (lo, hi uint64) {
+	d.inst = addr
+	if d.c.dis == nil {
+		return addr, addr
+	}
+	n := min(end, addr+shownBytes) - from
+	old, new := d.c.instsAt(d.before, from, n, nil), d.c.instsAt(d.after, from, n, nil)
+	lo, was, is := from, from, from
+	for was < addr || is != was {
+		code, at := &old, &was
+		if is < was {
+			code, at = &new, &is
+		}
+		if len(*code) == 0 {
+			was = end // the codes have no instruction in common up to there
+			break
+		}
+		*at, *code = *at+uint64(len((*code)[0].Bytes)), (*code)[1:]
+		if was == is && was <= addr {
+			lo = was
+		}
+	}
+	if addr-lo > shownBytes {
+		return addr, addr
+	}
+	d.inst = lo
+	return lo, min(was, end)
 }
 
 // exists reports whether code is there, even if its bytes are unknown.
@@ -269,22 +367,19 @@ func exists(s *timeline.Span) bool {
 	return true
 }
 
-// joins reports whether x is printed together with the place before it.
+// joins reports whether x is printed together with the place of the same kind right before it.
 func (d *diff) joins(last, x *delta) bool {
-	switch {
-	case last.change != x.change || last.addr+last.n != x.addr:
+	if last.sure != x.sure {
 		return false
-	case x.change == changeBytes:
+	}
+	if x.change == changeBytes || x.change == changeStanding {
 		return true
 	}
 	var a, b [1]byte
 	same := func(v timeline.View) bool {
 		// Each piece of out-of-line code has its own lifetime. The patched
-		// places of a module that was unloaded, or that differ only in
-		// standing, do not get a line each.
-		at, to := v.Read(last.addr, a[:]), v.Read(x.addr, b[:])
-		return at.Standing == to.Standing && at.Reason == to.Reason &&
-			(x.change == changeStanding || at.Since == to.Since || placeOf(v, x.addr).module != "")
+		// places of a module that was unloaded do not get a line each.
+		return v.Read(last.addr, a[:]).Since == v.Read(x.addr, b[:]).Since || placeOf(v, x.addr).module != ""
 	}
 	return same(d.before) && same(d.after)
 }

@@ -22,8 +22,9 @@ import (
 )
 
 // TestDiffMisses compares diff with reading every single byte at both times:
-// each byte that is known at both and differs must be in a place that diff
-// lists, or in code that it says came or went.
+// each byte that is given at both and differs must be in a place that diff
+// lists, or in code that it says came or went. A place whose bytes differ has
+// one standing at either time, which is that of each of its bytes.
 func TestDiffMisses(t *testing.T) {
 	for _, test := range []struct {
 		rec      string
@@ -32,7 +33,8 @@ func TestDiffMisses(t *testing.T) {
 	}{
 		{"small", 40, []uint64{6_800_000_000, 12_900_000_000, 16_500_000_000}, []uint64{14_400_000_000, 9_000_000_000, 20_000_000_000}},
 		{"rich", 100, []uint64{30_000_000_000, 66_370_000_000, 200_000_000_000}, []uint64{66_940_000_000, 88_100_000_000, 20_000_000_000}},
-		{"modfull", 0, []uint64{6_000_000_000, 8_000_000_000}, []uint64{24_000_000_000, 12_000_000_000}},
+		{"modfull", 0, []uint64{6_000_000_000, 8_000_000_000, 22_021_702_728}, []uint64{24_000_000_000, 12_000_000_000, 22_022_400_000}},
+		{"probe612", 100, []uint64{49_350_931_585}, []uint64{40_526_905_887}},
 		{"lossy", 5, []uint64{17_200_000_000}, []uint64{17_230_000_000}},
 	} {
 		t.Run(test.rec, func(t *testing.T) {
@@ -58,7 +60,7 @@ func checkDiff(t *testing.T, r *replay.Replay, path string, from, to uint64) int
 	t.Helper()
 	var stdout, stderr bytes.Buffer
 	run([]string{"diff", "-i", path, "--json", fmt.Sprint(from, "ns"), fmt.Sprint(to, "ns")}, nil, &stdout, &stderr)
-	told := make(map[uint64]string) // by address
+	told := make(map[uint64]jsonDelta) // by address
 	var summary jsonDiff
 	for d := json.NewDecoder(&stdout); d.More(); {
 		var raw json.RawMessage
@@ -77,7 +79,7 @@ func checkDiff(t *testing.T, r *replay.Replay, path string, from, to uint64) int
 			t.Fatal(err)
 		}
 		for k := range x.Len {
-			told[addr+k] = x.Change
+			told[addr+k] = x
 		}
 	}
 
@@ -89,15 +91,18 @@ func checkDiff(t *testing.T, r *replay.Replay, path string, from, to uint64) int
 		if was.Given == 0 || is.Given == 0 || a == b {
 			return
 		}
-		change, ok := told[addr]
-		if change == "bytes" {
+		x, ok := told[addr]
+		if !ok {
+			t.Errorf("%d to %d: %#x is %02x and then %02x, which diff does not tell", from, to, addr, a, b)
+		}
+		if x.Change == "bytes" {
 			inPlace++
+			if x.Before.Standing != was.Standing.String() || x.After.Standing != is.Standing.String() {
+				t.Errorf("%d to %d: %#x is %s and then %s, its place %s and %s", from, to, addr, was.Standing, is.Standing, x.Before.Standing, x.After.Standing)
+			}
 		}
 		if was.Standing == timeline.Known && is.Standing == timeline.Known {
 			known++
-			if !ok {
-				t.Errorf("%d to %d: %#x is %02x and then %02x, which diff does not tell", from, to, addr, a, b)
-			}
 		}
 	}
 	for lo, hi := range before.Ranges() {
@@ -139,27 +144,50 @@ func TestDiffPlaces(t *testing.T) {
 	onJump := []timeline.Poke{
 		poke(10, 110, nop, jmp1), poke(10, 120, jmp1[:1], trap), poke(10, 130, trap, jmp1[:1]), poke(10, 220, jmp1, jmp2),
 	}
+	// Jumps one right after another, some of whose bytes are in flight at 225.
+	jumps := []timeline.Poke{poke(5, 110, nop, jmp1), poke(10, 110, nop, jmp1), poke(15, 110, nop, jmp1)}
+	flight := func(lo, hi uint64) timeline.ExplicitWindow {
+		code := bytes.Repeat(jmp1, 4)
+		w := timeline.ExplicitWindow{Addr: text + lo, From: 200, To: 250, Before: code[lo:hi], After: bytes.Repeat(jmp2, 4)[lo:hi]}
+		if w.After[0] == jmp1[0] {
+			w.After = append([]byte{0xe8}, w.After[1:]...)
+		}
+		return w
+	}
+	rows := func(n ...uint64) (out []delta) {
+		for ; len(n) > 0; n = n[3:] {
+			out = append(out, delta{change: changeBytes, addr: text + n[0], n: n[1], bytes: n[2]})
+		}
+		return out
+	}
 	for _, test := range []struct {
 		name     string
 		pokes    []timeline.Poke
 		from, to uint64
 		want     []delta
+		windows  []timeline.ExplicitWindow
 	}{
-		{"the trap alone", probe, 115, 145, []delta{{change: changeBytes, addr: text + 10, n: 1, bytes: 1}}},
-		{"the trap in the place of the jump", probe, 115, 125, []delta{{change: changeBytes, addr: text + 10, n: 5, bytes: 3}}},
+		{"the trap alone", probe, 115, 145, []delta{{change: changeBytes, addr: text + 10, n: 1, bytes: 1}}, nil},
+		{"the trap in the place of the jump", probe, 115, 125, []delta{{change: changeBytes, addr: text + 10, n: 5, bytes: 3}}, nil},
 		{"another target", probe, 125, 225,
-			[]delta{{change: changeBytes, addr: text + 10, n: 5, bytes: 2}}},
+			[]delta{{change: changeBytes, addr: text + 10, n: 5, bytes: 2}}, nil},
 		{"another target behind an opcode with a life of its own", onJump, 135, 225,
-			[]delta{{change: changeBytes, addr: text + 10, n: 5, bytes: 2}}},
+			[]delta{{change: changeBytes, addr: text + 10, n: 5, bytes: 2}}, nil},
 		{"the opcode there and back meanwhile", slices.Insert(slices.Clone(onJump), 3, poke(10, 140, jmp1[:1], trap), poke(10, 150, trap, jmp1[:1])), 135, 225,
-			[]delta{{change: changeBytes, addr: text + 10, n: 5, bytes: 2}}},
-		{"backwards", onJump, 225, 135, []delta{{change: changeBytes, addr: text + 10, n: 5, bytes: 2}}},
-		{"there and back", probe, 105, 145, nil},
+			[]delta{{change: changeBytes, addr: text + 10, n: 5, bytes: 2}}, nil},
+		{"backwards", onJump, 225, 135, []delta{{change: changeBytes, addr: text + 10, n: 5, bytes: 2}}, nil},
+		{"there and back", probe, 105, 145, nil, nil},
 		{"a site before it goes there and back", append(onJump, poke(5, 150, nop, jmp1), poke(5, 160, jmp1, nop)), 135, 225,
-			[]delta{{change: changeBytes, addr: text + 10, n: 5, bytes: 2}}},
+			[]delta{{change: changeBytes, addr: text + 10, n: 5, bytes: 2}}, nil},
 		{"one right after another", []timeline.Poke{poke(0, 110, nop, jmp1), poke(5, 120, nop, jmp2)}, 105, 125,
-			[]delta{{change: changeBytes, addr: text, n: 10, bytes: 6}}},
-		{"before the recording", nil, 50, 105, []delta{{change: changeStanding, addr: text, n: 20}}},
+			[]delta{{change: changeBytes, addr: text, n: 10, bytes: 6}}, nil},
+		{"before the recording", nil, 50, 105, []delta{{change: changeStanding, addr: text, n: 20}}, nil},
+		{"an instruction in flight", jumps, 105, 225, rows(5, 5, 3, 10, 5, 3, 15, 5, 3), []timeline.ExplicitWindow{flight(10, 15)}},
+		{"the target in flight", jumps, 105, 225, rows(5, 5, 3, 10, 5, 3, 15, 5, 3), []timeline.ExplicitWindow{flight(11, 15)}},
+		{"the opcode in flight", jumps, 105, 225, rows(5, 5, 3, 10, 5, 3, 15, 5, 3), []timeline.ExplicitWindow{flight(10, 11)}},
+		{"an instruction and the next one's opcode in flight", jumps, 105, 225, rows(5, 10, 6, 15, 5, 3), []timeline.ExplicitWindow{flight(5, 11)}},
+		{"the targets in flight", jumps, 105, 225, rows(5, 15, 9), []timeline.ExplicitWindow{flight(6, 10), flight(11, 15), flight(16, 20)}},
+		{"a target's end in flight", jumps[:1], 105, 225, rows(5, 5, 3), []timeline.ExplicitWindow{flight(7, 10)}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			b := timeline.NewBuilder()
@@ -168,6 +196,11 @@ func TestDiffPlaces(t *testing.T) {
 			b.SetSnapshot(timeline.Snapshot{From: 100, To: 105, Segments: []timeline.Segment{{Addr: text, Data: bytes.Repeat(nop, 4)}}})
 			for i := range test.pokes {
 				b.Poke(&test.pokes[i])
+			}
+			for _, w := range test.windows {
+				if err := b.Window(w); err != nil {
+					t.Fatal(err)
+				}
 			}
 			im, err := b.Build()
 			if err != nil {
@@ -179,10 +212,15 @@ func TestDiffPlaces(t *testing.T) {
 			}
 			d := &diff{app: &app{}, c: &coder{dis: dis}, before: im.At(test.from), after: im.At(test.to)}
 			d.walk(timeline.Range{Lo: text, Hi: text + 20}, [2]replay.Times{{From: test.from, To: test.from}, {From: test.to, To: test.to}})
-			if diff := cmp.Diff(test.want, d.found, cmp.AllowUnexported(delta{}), cmpopts.IgnoreFields(delta{}, "old", "new")); diff != "" {
+			if diff := cmp.Diff(test.want, d.found, cmp.AllowUnexported(delta{}), cmpopts.IgnoreFields(delta{}, "old", "new", "sure")); diff != "" {
 				t.Error(diff)
 			}
 			for _, x := range d.found {
+				for i, v := range []timeline.View{d.before, d.after} {
+					if b := v.Read(x.addr, make([]byte, x.n)); x.sure[i] != (sureness{b.Standing, b.Reason}) {
+						t.Errorf("%#x: %+v, want %+v", x.addr, x.sure[i], b)
+					}
+				}
 				if got, want := string(d.appendLine(nil, &x)), d.line(&x); got != want {
 					t.Errorf("line %q, want %q", got, want)
 				}
