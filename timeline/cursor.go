@@ -85,8 +85,8 @@ func (w *Windows) Cursor(im *Image) *Cursor {
 }
 
 // AppendWindows appends to dst the windows that are open over any byte of [addr, addr+n) at
-// any time from first to last, both included, by the time of their pokes. Their Estimate is
-// empty. It does not allocate if dst has room. A cursor that knows no windows appends none.
+// any time from first to last, both included, by the time of their pokes; none if n is 0. Their
+// Estimate is empty. It does not allocate if dst has room. A cursor that knows no windows appends none.
 func (c *Cursor) AppendWindows(dst []Window, addr, n, first, last uint64) []Window {
 	if c.windows == nil {
 		return dst
@@ -95,7 +95,7 @@ func (c *Cursor) AppendWindows(dst []Window, addr, n, first, last uint64) []Wind
 }
 
 // SameWindows returns the time around t during which the same windows are open over
-// [addr, addr+n), whether any or none.
+// [addr, addr+n), whether any or none. Over no bytes none is open at all times.
 func (c *Cursor) SameWindows(addr, n, t uint64) Validity {
 	if c.windows == nil {
 		return Validity{0, MaxTime}

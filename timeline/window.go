@@ -254,8 +254,12 @@ func byPoke(a, b Window) int {
 }
 
 // At returns the windows that are open at time t over any byte of [addr, addr+n), by
-// the time of their pokes, then by address. MaxTime is the time before it, as in [Image.At].
+// the time of their pokes, then by address; none if n is 0. MaxTime is the time before it, as
+// in [Image.At].
 func (w *Windows) At(addr, n, t uint64) []Window {
+	if n == 0 {
+		return nil
+	}
 	t = min(t, MaxTime-1)
 	if w.words != nil {
 		return w.words.at(w, addr, n, t)

@@ -183,6 +183,34 @@ func TestWindowsAtMaxTime(t *testing.T) {
 	}
 }
 
+// TestWindowsOfNothing: over a range of no bytes no window is open, not even inside of a poke that has one.
+func TestWindowsOfNothing(t *testing.T) {
+	im, err := kernel().Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, words := range []bool{false, true} {
+		for _, n := range []uint16{4, maxWindow + 4} { // the index has long pokes elsewhere
+			w := NewWindows([]InPlacePoke{{1000, 0x1004, 1, n, PokeBatch, 0}}, nil, words)
+			c := w.Cursor(im)
+			for _, addr := range []uint64{0x1003, 0x1004, 0x1006, 0x1004 + uint64(n)} {
+				if got := w.At(addr, 0, 1000); len(got) != 0 {
+					t.Errorf("words %v, %#x: %+v", words, addr, got)
+				}
+				if got := c.AppendWindows(nil, addr, 0, 1000, 1000); len(got) != 0 {
+					t.Errorf("words %v, %#x: the cursor has %+v", words, addr, got)
+				}
+				if got, want := c.SameWindows(addr, 0, 1000), (Validity{0, MaxTime}); got != want {
+					t.Errorf("words %v, %#x: the same windows during %+v, want %+v", words, addr, got, want)
+				}
+			}
+			if len(w.At(0x1003, 2, 1000)) != 1 || len(c.AppendWindows(nil, 0x1003, 2, 1000, 1000)) != 1 {
+				t.Errorf("words %v: no window at the poke", words)
+			}
+		}
+	}
+}
+
 // TestWordWindows: two tasks change words of an arm64 kernel at the same time.
 func TestWordWindows(t *testing.T) {
 	w := NewWindows([]InPlacePoke{

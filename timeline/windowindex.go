@@ -303,6 +303,9 @@ func (n *narrower) narrow(p *InPlacePoke, proven Interval) Interval {
 // time around t during which the same windows are open.
 func (x *windowIndex) at(addr, n, t uint64) (open bool, same Validity) {
 	same = Validity{0, MaxTime}
+	if n == 0 {
+		return false, same // no byte, so no window
+	}
 	if x.isLong(addr, n) {
 		return true, same
 	}
@@ -371,6 +374,9 @@ func after(list []opening, t uint64) int {
 // appendOpen appends the windows that are open over any byte of [addr, addr+n) at any time
 // of [from, to], by the time of their pokes, then by address. Their Estimate is empty.
 func (x *windowIndex) appendOpen(dst []Window, w *Windows, addr, n, from, to uint64) []Window {
+	if n == 0 {
+		return dst // no byte, so no window
+	}
 	first := len(dst)
 	add := func(p *InPlacePoke, o Interval) {
 		dst = append(dst, Window{Addr: p.Addr, Len: int(p.Len), Switch: p.Time, Kind: p.Kind, Proven: o})
