@@ -437,7 +437,8 @@ const (
 // A namedPlace is a place as the kernel writes it: symbol+offset/size [module].
 type namedPlace struct {
 	name         string
-	offset, size uint64 // size is 0 if it is not given
+	offset, size uint64
+	sized        bool // size is given; it may be 0
 	module       string
 	inModule     bool // module is given; "" is the kernel
 }
@@ -447,14 +448,15 @@ func splitPlace(s string) (namedPlace, error) {
 	var p namedPlace
 	p.module, p.name, p.inModule = timeline.SplitName(s)
 	if i := strings.LastIndexByte(p.name, '+'); i > 0 {
-		offset, size, sized := strings.Cut(p.name[i+1:], "/")
+		var offset, size string
 		var err error
+		offset, size, p.sized = strings.Cut(p.name[i+1:], "/")
 		if p.offset, err = numbers.Parse(offset, 64); errors.Is(err, strconv.ErrRange) {
 			return p, &QuestionError{Text: s, Msg: offsetTooLarge}
 		} else if err != nil {
 			return p, &QuestionError{Text: s, Msg: "the offset behind + is not a number"}
 		}
-		if sized {
+		if p.sized {
 			if p.size, err = numbers.Parse(size, 64); err != nil {
 				return p, &QuestionError{Text: s, Msg: "the size behind / is not a number"}
 			}
@@ -488,7 +490,7 @@ func parseAddr(s string, lookup func(name string) []timeline.Symbol) (uint64, er
 	for _, sym := range lookup(name) {
 		found = append(found, sym)
 		// Without a size, a function is meant, not data of the same name, which has no size.
-		if p.size == 0 && sym.Size != 0 || p.size != 0 && sym.Size == p.size {
+		if !p.sized && sym.Size != 0 || p.sized && sym.Size == p.size {
 			sized = append(sized, sym)
 		}
 	}
@@ -499,7 +501,7 @@ func parseAddr(s string, lookup func(name string) []timeline.Symbol) (uint64, er
 	case 0:
 		return 0, &QuestionError{Text: s, Msg: noSuchSymbol}
 	case 1:
-		if f := &found[0]; p.size != 0 && f.Size != p.size && f.Size != 0 && f.Module == "" && !f.Dynamic {
+		if f := &found[0]; p.sized && f.Size != p.size && f.Size != 0 && f.Module == "" && !f.Dynamic {
 			// The kernel prints the distance to the next symbol, as Size is. In a
 			// module, the last symbol's size differs.
 			return 0, &QuestionError{Text: s, Msg: fmt.Sprintf("%s has %#x bytes in the recorded kernel, not %#x", p.name, f.Size, p.size), Err: ErrOtherKernel}

@@ -187,6 +187,7 @@ func TestParseAddr(t *testing.T) {
 		{"bpf_prog_b19c858917c4054c_socket_3+0x5/0x6d [bpf]", 0xffffffffc0083675, ""},
 		{"do_sys_openat2 [virtio_blk]", 0, "no symbol"},
 		{"do_sys_openat2+0x7/0x180", 0, "in the recorded kernel, not"},
+		{"do_sys_openat2+0x7/0x0", 0, "in the recorded kernel, not"},
 		{"do_sys_openat2+0x7/", 0, "size behind / is not a number"},
 		{"do_sys_openat2/0x120", 0, "no symbol"},
 		{"[virtio_blk]", 0, "no symbol"},
