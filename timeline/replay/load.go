@@ -496,7 +496,11 @@ func (r *Replay) readSymbols(opts Options) error {
 		if err != nil {
 			return err
 		}
-		if r.givenKallsyms, err = kcore.ParseKallsyms(text); err != nil {
+		r.givenKallsyms, err = kcore.ParseKallsyms(text)
+		if len(text) == 0 { // every kernel has symbols; only a kernel without modules has an empty list of them
+			err = &kcore.FormatError{File: "kallsyms", Line: 1, Msg: "the file is empty"}
+		}
+		if err != nil {
 			return fmt.Errorf("%s: %w", opts.Kallsyms, err)
 		}
 	}
