@@ -38,7 +38,7 @@ func (a *app) imageCmd() *cobra.Command {
 objdump or gdb loads it instead of a copy of /proc/kcore. At the exact time of a
 change it has the new bytes.
 
-Tools do not read symbols from a core. With --exec the file is an executable, as
+Tools do not read symbols from a core. With --exec the file of -o is an executable, as
 vmlinux is: "objdump -d FILE" and "gdb FILE" then show names. --kcore-dir writes
 the files of a kcore_dir as they would be at that time: kcore, kallsyms and
 modules. "perf script --kallsyms DIR/kallsyms" uses its names, and "perf annotate"
@@ -106,6 +106,9 @@ func (m *image) run() error {
 func (m *image) reserveOutputs() error {
 	if err := checkDir("--kcore-dir", m.kcoreDir); err != nil {
 		return err
+	}
+	if m.exec && m.output == "" {
+		return usagef("--exec is for the file of -o: a kcore_dir has a core")
 	}
 	if m.output == "-" && m.unknown == "-" {
 		return usagef("the image and the list of --unknown cannot both go to standard output")

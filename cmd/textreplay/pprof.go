@@ -76,7 +76,7 @@ other events are refused: --event. A recording that is given twice, also as a co
 protocol's profiles signal, which is in development, as of version 1.11.
 
 --folded and --speedscope write the same stacks for flame graphs. The outermost frame is
-the name of the thread, unless --labels leaves out comm.`,
+the name of the thread, unless --labels is none. They have no other labels.`,
 		Example: `  textreplay pprof -o prof.pb.gz && go tool pprof -top prof.pb.gz
   textreplay pprof -o prof.pb.gz --time 12.5,13 --labels comm
   textreplay pprof -o fleet.pb.gz --labels none --by-host /recordings/*.data
@@ -332,6 +332,13 @@ func (p *pprof) run() error {
 func (p *pprof) choose() error {
 	if len(p.labels.given) > 1 && slices.Contains(p.labels.given, noLabels) {
 		return usagef("--labels: %s excludes other labels", noLabels)
+	}
+	if p.folded || p.speedscope {
+		for _, w := range p.labels.given {
+			if w != "comm" && w != noLabels {
+				return usagef("--labels %s: --folded and --speedscope have no labels but the name of the thread, comm", w)
+			}
+		}
 	}
 	for _, l := range labelWords {
 		if p.labels.has(l.word) {

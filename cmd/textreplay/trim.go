@@ -44,7 +44,7 @@ reading of a probe's hit counters. trim names the time until which text is known
 more than that was to be kept. trim refuses a cut that would hide another sign of
 unrecorded changes; samples can be such a sign, and --samples keeps them. A cut of a damaged
 recording is damaged too. A copy of text that was given with --kcore is left out,
-and so are the symbols of --kallsyms.`,
+and so is what --kallsyms, --modules and --vmlinux give.`,
 		Example: `  textreplay trim -o small.data
   textreplay trim -i big.data -o window.data --time 12.5,13 --symbol vfs_read`,
 		Args: noArgs,
@@ -62,8 +62,12 @@ and so are the symbols of --kallsyms.`,
 			if a.hasWindows {
 				a.warnf("the small recording does not have the changes of --windows %s: give it the same file", a.windows)
 			}
-			if a.kallsyms != "" {
-				a.warnf("the small recording does not have the symbols of --kallsyms %s, which are of another time: give it the same file", a.kallsyms)
+			for _, f := range []struct{ flag, file, has string }{
+				{"kallsyms", a.kallsyms, "symbols"}, {"modules", a.modules, "modules"}, {"vmlinux", a.vmlinux, "text"},
+			} {
+				if f.file != "" {
+					a.warnf("the small recording does not have the %s of --%s %s: give it the same file", f.has, f.flag, f.file)
+				}
 			}
 			window, err := windowOf(r, times)
 			if err != nil {
