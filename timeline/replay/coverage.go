@@ -48,6 +48,14 @@ func (c *Coverage) limit(r timeline.Reason, from, to uint64, format string, args
 	c.limitTo(r, from, to, fmt.Sprintf(format, args...))
 }
 
+// plural returns a number and its unit, whose plural ends in s.
+func plural[N int | uint64](n N, one string) string {
+	if n != 1 {
+		one += "s"
+	}
+	return fmt.Sprintf("%d %s", n, one)
+}
+
 // limitTo is limit with a text that is complete.
 func (c *Coverage) limitTo(r timeline.Reason, from, to uint64, text string) {
 	if c.Verdict == Complete {
@@ -368,9 +376,13 @@ func (r *Report) trust() {
 	case r.Horizon <= r.Begin:
 		because = append(because, "the recording is not complete up to any time at which all CPUs recorded")
 	default:
-		all := fmt.Sprintf("text pokes were recorded on all %d CPUs and none was lost", r.CPUsAvailable)
+		on := fmt.Sprintf("all %d CPUs", r.CPUsAvailable)
+		if r.CPUsAvailable == 1 {
+			on = "the only CPU"
+		}
+		all := fmt.Sprintf("text pokes were recorded on %s and none was lost", on)
 		if r.Probes != nil {
-			all = fmt.Sprintf("probes recorded each change on all %d CPUs", r.CPUsAvailable)
+			all = fmt.Sprintf("probes recorded each change on %s", on)
 		}
 		switch {
 		case r.HotplugRecorded:

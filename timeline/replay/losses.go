@@ -307,7 +307,7 @@ func (s *scan) coverLosses(c *Coverage, kind kinds) {
 		case b.takes&kind == 0:
 		case counted && !t.uncounted && t.lostSamples == t.lost:
 		case counted:
-			c.limit(timeline.AfterLoss, b.side, timeline.MaxTime, "%s lost %d records but its LOST records report only %d; some may be missing at the end", b.where(), t.lostSamples, t.lost)
+			c.limit(timeline.AfterLoss, b.side, timeline.MaxTime, "%s lost %s but its LOST records report only %d; some may be missing at the end", b.where(), plural(t.lostSamples, "record"), t.lost)
 		case lossy:
 			c.limit(timeline.AfterLoss, b.side, timeline.MaxTime, "records were lost, and more may have been lost after the last one of %s", b.where())
 		case full:
@@ -352,7 +352,7 @@ func (x lossTexts) of(l *Loss) string {
 	key := Loss{CPU: l.CPU, Records: l.Records}
 	text, ok := x[key]
 	if !ok {
-		text = fmt.Sprintf("%d records lost on %s", l.Records, l.Where())
+		text = fmt.Sprintf("%s lost on %s", plural(l.Records, "record"), l.Where())
 		x[key] = text
 	}
 	return text

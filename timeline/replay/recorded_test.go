@@ -1374,6 +1374,7 @@ func TestRecordedVerdicts(t *testing.T) {
 		reasons []timeline.Reason
 		horizon uint64
 		trusted timeline.Interval
+		says    string // the text of the reason
 	}{
 		{name: "no defect", tape: usual, verdict: Complete, horizon: 1000, trusted: timeline.Interval{From: 100, To: 1000}},
 		{name: "no event asks for pokes", verdict: None, reasons: []timeline.Reason{timeline.NoCoverage}, horizon: 1000,
@@ -1397,7 +1398,16 @@ func TestRecordedVerdicts(t *testing.T) {
 				w.poke(10, 500, 0x1100, "9090", "eb02")
 				w.poke(10, 600, 0x1100, "eb04", "9090")
 				w.ticks(700, 1000)
-			}},
+			}, says: "1 place of kernel text changed without a record"},
+		{name: "text changed in two places with no record", verdict: Partial, reasons: []timeline.Reason{timeline.OldBytesMismatch}, horizon: 1000, trusted: timeline.Interval{From: 100, To: 1000},
+			tape: func(w *tape) {
+				w.ticks(100, 400)
+				w.poke(10, 500, 0x1100, "9090", "eb02")
+				w.poke(10, 500, 0x1200, "9090", "eb02")
+				w.poke(10, 600, 0x1100, "eb04", "9090")
+				w.poke(10, 600, 0x1200, "eb04", "9090")
+				w.ticks(700, 1000)
+			}, says: "2 places of kernel text changed without a record"},
 		{name: "text changed with no record, maybe beyond the horizon", verdict: Complete, horizon: 1000, trusted: timeline.Interval{From: 100, To: 1000},
 			tape: func(w *tape) {
 				w.ticks(100, 400)
@@ -1429,7 +1439,14 @@ func TestRecordedVerdicts(t *testing.T) {
 				w.lost(10, 650, 2)
 				w.ticks(700, 1000)
 				w.lostSamples(10, 2)
-			}},
+			}, says: "2 records lost on CPU 0"},
+		{name: "one record lost", verdict: Partial, reasons: []timeline.Reason{timeline.AfterLoss}, horizon: 1000, trusted: timeline.Interval{From: 100, To: 600},
+			tape: func(w *tape) {
+				w.ticks(100, 600)
+				w.lost(10, 650, 1)
+				w.ticks(700, 1000)
+				w.lostSamples(10, 1)
+			}, says: "1 record lost on CPU 0"},
 		// A file ends with the feature sections.
 		{name: "the file's end is missing", tape: usual, cut: 8, verdict: Partial, reasons: []timeline.Reason{timeline.CPUCountsMissing}, horizon: 999},
 		{name: "the file's last records are missing too", tape: func(w *tape) {
@@ -1449,6 +1466,9 @@ func TestRecordedVerdicts(t *testing.T) {
 			}
 			if c.Verdict != tt.verdict || !cmp.Equal(tt.reasons, reasons) {
 				t.Errorf("pokes %v %v, want %v %v", c.Verdict, reasons, tt.verdict, tt.reasons)
+			}
+			if tt.says != "" && (len(c.Limits) == 0 || c.Limits[0].Text != tt.says) {
+				t.Errorf("limits %+v, want %q", c.Limits, tt.says)
 			}
 			if r.Report.Horizon != tt.horizon {
 				t.Errorf("horizon %d, want %d", r.Report.Horizon, tt.horizon)

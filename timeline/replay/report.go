@@ -156,7 +156,7 @@ func (r *Report) finish(im *timeline.Image) {
 	}
 	if n > 0 && r.Coverage.Pokes.Verdict == Complete {
 		r.Coverage.Pokes.limit(timeline.OldBytesMismatch, r.First, r.Horizon,
-			"%d places of kernel text changed without a record", n)
+			"%s of kernel text changed without a record", plural(n, "place"))
 	}
 	r.trust()
 }

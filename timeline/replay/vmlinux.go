@@ -70,7 +70,7 @@ func (s *scan) addVmlinux(path string, textLo uint64) error {
 		segments = append(segments, timeline.Segment{Addr: sec.Addr + moved, Data: data})
 	}
 	if !relocated {
-		s.warn(bad("the kernel was moved by %#x when it booted; absolute addresses in instructions are those of the file", moved))
+		s.warn(bad("the kernel was moved by %#x when it booted; absolute addresses in instructions are those of the file", int64(moved)))
 	}
 	sortSegments(&segments)
 	s.b.Seed(segments)

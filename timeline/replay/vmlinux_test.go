@@ -158,6 +158,7 @@ func TestVmlinux(t *testing.T) {
 		{"a program", func(v *kernelFile) { v.text, v.strip, v.rela, v.buildID = 0x4000, true, nil, nil }, "vmlinux: not a kernel: its text is linked at 0x4000", ""},
 		{"no build id", func(v *kernelFile) { v.buildID = nil }, "", "no build ID, so it may be of another kernel"},
 		{"no relocations", func(v *kernelFile) { v.rela = nil }, "", "absolute addresses in instructions are those of the file"},
+		{"linked above the running kernel", func(v *kernelFile) { v.text, v.rela = tapeTextLo+0x200000, nil }, "", ": the kernel was moved by -0x200000 when it booted; "},
 		{"from a boot image", func(v *kernelFile) { v.strip, v.rela = true, nil }, "", "absolute addresses in instructions are those of the file"},
 		{"a relocation outside", func(v *kernelFile) { v.rela = []elf.Rela64{rela(linked+size-2, elf.R_X86_64_32)} }, "is outside of its section", ""},
 	} {
