@@ -65,7 +65,7 @@ standing. The exit code is 1 if anything differs, including the standing.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return d.run(args[0], args[1]) },
 	}
 	f := cmd.Flags()
-	f.StringVar(&d.symbol, "symbol", "", "only this `SYMBOL` ([MODULE:]NAME)")
+	f.StringVar(&d.symbol, "symbol", "", "only this `SYMBOL` ([MODULE:]NAME; all places that have the name)")
 	a.formatFlag(cmd, &d.format)
 	f.BoolVar(&d.standing, "standing", false, "also list the places that differ only in their standing")
 	return cmd

@@ -202,8 +202,9 @@ func timesTopic() *cobra.Command {
 		Long: `Times are those of the recording's clock, which "textreplay info" names:
 
   12.345678901          seconds, as perf script --ns prints them
-  12.345678             fewer than nine digits mean the whole interval of that width;
-                        if a change is in it, both sides are shown
+  12.345678             with one to eight digits behind the point: the whole interval
+                        of that width; if a change is in it, both sides are shown
+  12                    without a point: that second's beginning, exactly
   12.5s                 seconds, exactly; other units are ns, us, ms, m and h: 1m30s;
                         a part of a nanosecond is refused
   +1.5s                 since the first record
@@ -250,7 +251,9 @@ func addressesTopic() *cobra.Command {
                         a BPF program; also trampolines and out-of-line pages
 
 If a name has several addresses, the error lists them: ask again with the module's
-name, the size or the address. If there is no such name, the error has similar ones.
+name, the size or the address. The filter --symbol of log, diff and trim
+takes all of them; [MODULE:]NAME takes those of one module. If there is no such name,
+the error has similar ones.
 Names come from kcore_dir's kallsyms (or --kallsyms) and from the recording's KSYMBOL
 records, which also say when BPF programs and out-of-line code existed.`,
 	}

@@ -102,7 +102,7 @@ kernel does not record where a batch begins and ends, so this is a guess.`,
 	f := cmd.Flags()
 	f.StringVar(&l.timeFlag, "time", "", "only from time A up to but not including time B (`A,B`; either may be empty)")
 	f.StringVar(&l.addrFlag, "addr", "", "only changes in the addresses from A up to but not including B (`A,B`)")
-	f.StringVar(&l.symbol, "symbol", "", "only changes of this `SYMBOL` ([MODULE:]NAME)")
+	f.StringVar(&l.symbol, "symbol", "", "only changes of this `SYMBOL` ([MODULE:]NAME; all places that have the name)")
 	a.words(cmd, &l.kinds, "kind", "only these `KINDS`", kindPoke, kindKSymbol, kindBPF, kindLost)
 	f.BoolVar(&l.summary, "summary", false, "print how many changes there were: by mechanism, writer, site, run and over time")
 	f.StringSliceVar(&l.comms, "comm", nil, "only changes by threads with one of these `NAMES`")

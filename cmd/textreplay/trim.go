@@ -113,7 +113,7 @@ and so is what --kallsyms, --modules and --vmlinux give.`,
 	f := cmd.Flags()
 	f.StringVarP(&out, "output", "o", "", "write the recording to `DIR`, which must not exist")
 	f.StringVar(&times, "time", "", "keep only what questions from time A up to but not including B need (`A,B`; either may be empty)")
-	f.StringArrayVar(&symbols, "symbol", nil, "keep only the pages of this `FUNCTION` (repeatable)")
+	f.StringArrayVar(&symbols, "symbol", nil, "keep only the pages of this `FUNCTION` ([MODULE:]NAME; all places that have the name; repeatable)")
 	f.BoolVar(&samples, "samples", false, "keep samples, and the pages of the code that they ran")
 	f.BoolVar(&aux, "aux", false, "keep all hardware trace, and what its decoder needs")
 	return cmd

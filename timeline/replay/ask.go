@@ -110,8 +110,8 @@ func Seconds(ns uint64) string { return fmt.Sprintf("%d.%09d", ns/1e9, ns%1e9) }
 
 // ParseTime reads a time of the recording:
 //
-//	12.345678901     seconds; with fewer digits after the point, the whole
-//	                 interval that has these digits
+//	12.345678901     seconds; with one to eight digits after the point, the whole
+//	                 interval that has these digits; without a point, exactly
 //	12.5s            seconds, exactly; also ms, us, ns, m, h, as 1m30s; whole nanoseconds
 //	+1.5s            since the first record
 //	50%              between the first and the newest record
