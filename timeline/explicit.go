@@ -203,7 +203,11 @@ func windowError(err error) error {
 	case errors.As(err, &syntax):
 		return fmt.Errorf("not JSON: %w", err)
 	}
-	return errors.New(strings.TrimPrefix(err.Error(), "json: "))
+	msg := strings.TrimPrefix(err.Error(), "json: ")
+	if strings.HasPrefix(msg, "unknown field ") {
+		msg += "; the fields are flag, time, addr, before, after and method"
+	}
+	return errors.New(msg)
 }
 
 // ReadWindows reads explicit windows from JSON lines. Each change has two lines, first one

@@ -25,7 +25,7 @@ func TestReadWindows(t *testing.T) {
 		{"{", "line 1: not JSON: the line ends too early"},
 		{"perf", "line 1: not JSON: invalid character 'p'"},
 		{`[1]`, "line 1: want a JSON object, got array"},
-		{strings.Replace(before, "flag", "flags", 1), `line 1: unknown field "flags"`},
+		{strings.Replace(before, "flag", "flags", 1), `line 1: unknown field "flags"; the fields are flag, time, addr, before, after and method`},
 		{strings.Replace(before, `"300"`, `300`, 1), "line 1: time: want a string, got number"},
 		{strings.Replace(before, `"300"`, `"x"`, 1), `line 1: time "x" is not a number of nanoseconds`},
 		{strings.Replace(before, "0xff", "0xgg", 1), `line 1: addr "0xggffffff81000000" is not a hexadecimal address`},

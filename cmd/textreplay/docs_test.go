@@ -38,7 +38,8 @@ func docs(t *testing.T) map[string]string {
 
 // TestDocs runs every example of the docs: in blocks marked console, what
 // follows "$ textreplay ..." must be the beginning of what it prints. It runs
-// where an example may write files.
+// where an example may write files. A block marked jsonl is the file
+// windows.jsonl of the examples behind it.
 func TestDocs(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Symlink(filepath.Join(corpus.Root(), "testdata"), filepath.Join(dir, "testdata")); err != nil {
@@ -47,9 +48,16 @@ func TestDocs(t *testing.T) {
 	t.Chdir(dir)
 	ran := 0
 	for name, text := range docs(t) {
-		for i, block := range strings.Split(text, "```console\n") {
+		blocks := strings.Split(text, "```console\n")
+		for i, block := range blocks {
 			if i == 0 {
 				continue
+			}
+			if _, file, ok := strings.Cut(blocks[i-1], "```jsonl\n"); ok {
+				file, _, _ = strings.Cut(file, "```")
+				if err := os.WriteFile("windows.jsonl", []byte(file), 0o666); err != nil {
+					t.Fatal(err)
+				}
 			}
 			block, _, _ = strings.Cut(block, "```")
 			for _, example := range strings.Split("\n"+block, "\n$ textreplay ")[1:] {

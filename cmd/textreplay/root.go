@@ -286,7 +286,7 @@ cannot be converted; 3 the input cannot be read; 4 the output cannot be written.
 	f.StringVar(&a.kallsyms, "kallsyms", "", "use this copy of /proc/kallsyms (`FILE`) instead of kcore_dir's")
 	f.StringVar(&a.modules, "modules", "", "use this copy of /proc/modules (`FILE`) instead of kcore_dir's")
 	f.StringVar(&a.vmlinux, "vmlinux", "", "take text that was not recorded from this kernel ELF `FILE`; it is at most unconfirmed")
-	f.StringVar(&a.windows, "windows", "", "read explicit windows from this `FILE`: JSON lines, one before and one after each change")
+	f.StringVar(&a.windows, "windows", "", "read explicit windows from this `FILE`: JSON lines, one before and one after each change, with the fields flag (before or after), time (ns), addr, before and after (hex bytes); docs/files.md")
 	f.StringArrayVar(&a.counters, "probe-counters", nil, "read the hit counters of probes from this `FILE` (repeatable); the default is the files kprobe_profile.* in and next to the recording's directory")
 	f.StringVar(&a.formats, "formats", "", "read the formats of tracepoints from this `FILE` if the recording has none yet; the default is tracing_formats in the recording's directory (docs/probes.md)")
 	a.guestFlagOf(root)
