@@ -197,7 +197,9 @@ func (r *Recording) parse() error {
 
 const dirSingleFile = 0 // PERF_DIR_SINGLE_FILE
 
-// Close releases the recording's memory; every slice that aliases it becomes invalid.
+// Close releases the recording's memory; every slice that aliases it becomes invalid, and
+// every Scanner. Other methods then answer as for a recording without files, records and
+// features; Scan gives no error. A second Close does nothing.
 func (r *Recording) Close() error {
 	var errs []error
 	for _, f := range r.files {

@@ -304,6 +304,10 @@ func (w *Writer) fail(err error) error {
 // WriteRecord writes a record as it is in [Record.Raw]. The trace that
 // belongs to an AUXTRACE record must follow it in raw. A record that does not
 // frame itself is refused.
+//
+// A [Scanner] returns a COMPRESSED or COMPRESSED2 record and then the records that are in it.
+// A program that copies records leaves out the compressed one: otherwise the copy has
+// what is in it twice.
 func (w *Writer) WriteRecord(raw []byte) error {
 	e := w.enc.endian
 	if len(raw) < headerSize {

@@ -5,8 +5,8 @@ package replay
 
 import "fmt"
 
-// A CPUsError is returned by [Load], [New] and [Follower.Image] if [Options.CPUs] contradicts
-// the recording.
+// A CPUsError says that [Options.CPUs] contradicts the recording. errors.As finds a *CPUsError in
+// the error of [Load], [New] or [Follower.Image].
 type CPUsError struct {
 	Given    int
 	Recorded int  // the number of CPUs in the recording

@@ -55,8 +55,8 @@ func guestName(pid int) string {
 	return strconv.Itoa(pid)
 }
 
-// An UnknownGuestError is returned by [Load] and [New] if the recording does not have
-// the guest of Options.Guest.
+// An UnknownGuestError says that the recording does not have the guest of Options.Guest.
+// errors.As finds an *UnknownGuestError in the error of [Load] or [New].
 type UnknownGuestError struct {
 	PID    int
 	Guests []Guest // those that the recording has

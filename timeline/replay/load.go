@@ -37,8 +37,8 @@ type Options struct {
 	// CPUs is the number of CPUs of the machine, all online, for a recording that
 	// does not have it. perf writes the number at the end of a file, so it is
 	// missing while perf is still writing and after perf was killed. 0: unknown.
-	// [Load] and [Follower.Image] return a [CPUsError] if the recording has another number,
-	// or events on more CPUs.
+	// errors.As finds a *[CPUsError] in the error of [Load] and [Follower.Image] if the
+	// recording has another number, or events on more CPUs.
 	CPUs int
 	// Kallsyms and Modules name files to use instead of those in kcore_dir.
 	Kallsyms, Modules string
@@ -189,7 +189,8 @@ func (r *Replay) Kallsyms() *kcore.Kallsyms { return r.kallsyms }
 // the image calls known only what the damage cannot have changed. If no record can
 // be read, the error wraps [perfdata.ErrNothing] and a [*perfdata.FormatError] with
 // the place. If a copy or a list that the options name is of another kernel or another
-// boot, the error is a *[MisfitError].
+// boot, errors.As finds a *[MisfitError] in the error. It also finds a *[CPUsError] or an
+// *[UnknownGuestError] there.
 //
 // The caller closes the Replay. Until then, the recording, the copy of text and the
 // index are mapped into memory. If one of these files is cut short, Load returns a

@@ -16,8 +16,8 @@ import (
 	"github.com/textreplay/textreplay/timeline"
 )
 
-// A MisfitError is returned if a copy is not of the recorded kernel, or is of another
-// boot of it, or if a vmlinux is of another kernel.
+// A MisfitError says that a copy is not of the recorded kernel, or is of another boot of it, or
+// that a vmlinux is of another kernel. errors.As finds a *MisfitError in the error of [Load].
 type MisfitError struct {
 	Path string // of the copy, or of the vmlinux
 	Msg  string
