@@ -99,11 +99,19 @@ func (d *build) thunkPadding() (padding, written []Range) {
 // appendPadding appends the runs of NOPs in s, a part of text, that may be padding before a function. A run at
 // an end of s may go on where the copy has no text.
 func appendPadding(out []Range, s Segment, text Range) []Range {
-	if n := len(s.Data) - len(bytes.TrimLeft(s.Data, "\x90")); n > 0 && s.Addr > text.Lo && s.Addr+uint64(n) < text.Hi {
-		out = append(out, Range{s.Addr + uint64(max(0, n-paddingSize)), s.Addr + uint64(n)})
+	first := 0 // NOPs at the beginning
+	for first < len(s.Data) && s.Data[first] == nop {
+		first++
 	}
-	if n := len(s.Data) - len(bytes.TrimRight(s.Data, "\x90")); n > 0 && s.End() < text.Hi {
-		out = append(out, Range{s.End() - uint64(min(n, paddingSize)), s.End()})
+	if first > 0 && s.Addr > text.Lo && s.Addr+uint64(first) < text.Hi {
+		out = append(out, Range{s.Addr + uint64(max(0, first-paddingSize)), s.Addr + uint64(first)})
+	}
+	last := 0 // NOPs at the end
+	for last < min(len(s.Data), paddingSize) && s.Data[len(s.Data)-1-last] == nop {
+		last++
+	}
+	if last > 0 && s.End() < text.Hi {
+		out = append(out, Range{s.End() - uint64(last), s.End()})
 	}
 	nops := bytes.Repeat([]byte{nop}, thunkSize)
 	for at := 0; ; {
