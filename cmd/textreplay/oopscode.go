@@ -60,6 +60,10 @@ func (o *oops) compare(a *oopsAnswer, ip *oopsAnswer) {
 		}
 	}
 	switch {
+	case a.odd != "":
+		a.err = errors.New(a.odd)
+		o.found.unknown++
+		return
 	case !slices.Contains(a.gaps, false):
 		a.err = errors.New("the kernel could not read the code")
 		o.found.unknown++

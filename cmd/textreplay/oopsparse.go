@@ -39,6 +39,7 @@ type oopsItem struct {
 	gaps  []bool
 	mark  int
 	wide  bool
+	odd   string // why the line does not say which bytes are where; "" if it does
 	known string // the kernel's release that the report has; of oopsReport
 }
 
@@ -58,7 +59,7 @@ var (
 	traceLine = lazyregexp.New(`^\s*(?:\[[0-9a-f]{16}\] )?(\? )?\(?\[?<?([0-9a-f]{8,16}|0)?>?\]?\)?\s*(\? )?(` + placeText + `)(?: \((?:unreliable|P|O|C|U|F|PO)*\))?\)?\s*$`)
 	// Code without a symbol, such as a trampoline. Addresses of user space are left out.
 	bareTrace = lazyregexp.New(`^\s*(\? )?(?:\[<[0-9a-f]{16}>\] )?0x([89a-f][0-9a-f]{15})\s*$`)
-	codeLine  = lazyregexp.New(`^\s*Code: ([0-9a-f<>()? ]+)$`)
+	codeLine  = lazyregexp.New(`^\s*Code: ([0-9a-f<>()? ]+|[<(]?(?:[0-9a-f]{2}|[0-9a-f]{8})[>)]? .*)$`)
 	dumpLine  = lazyregexp.New(`^((?:(?:<?[0-9a-f]{8}>?|X{8})(?: |$)){4,})$`)
 	s390Code  = lazyregexp.New(`^(?:Krnl Code:)?\s*([>#]?)\s*([0-9a-f]{16}): ([0-9a-f]{4,12})\b`)
 	starts    = lazyregexp.New(`^(?:-+\[ cut here \]-+|(?:\S+: )?BUG: |WARNING: |Oops: |Internal error: |Unable to handle |general protection fault|invalid opcode|divide error|int3: |kernel BUG at |Kernel panic|INFO: |(?:NMI )?watchdog: |rcu: INFO|sysrq: |NMI backtrace|task:\S+ +state:|Kernel panic|stack segment|double fault|Unknown program exception|illegal operation|traps: )`)
@@ -102,7 +103,7 @@ func (p *oopsParser) parse(l *logLine) []oopsItem {
 	case codeLine().MatchString(text):
 		item.kind = oopsCode
 		item.addCode(codeLine().FindStringSubmatch(text)[1])
-		if len(item.code) == 0 {
+		if len(item.code) == 0 && item.odd == "" {
 			return p.out
 		}
 	case traceLine().MatchString(text):
@@ -207,12 +208,15 @@ func (i *oopsItem) addCode(text string) {
 	for f := range strings.FieldsSeq(text) {
 		bare := strings.Trim(f, "<>()")
 		if bare != f {
+			if i.mark >= 0 {
+				i.odd = "two bytes are marked, so the address of this code is unknown"
+			}
 			i.mark = len(i.code)
 		}
 		gap := strings.ContainsAny(bare, "?X") || bare == ""
 		v, err := strconv.ParseUint(bare, 16, 64)
 		if err != nil && !gap {
-			i.code = nil
+			i.odd = "a part of this line is no code: it is damaged, or another line is in it"
 			return
 		}
 		i.wide = i.wide || len(bare) > 2

@@ -137,8 +137,8 @@ func runningText(k *kcore.Kallsyms) (*kcore.Core, error) {
 const probeScript = `set -e
 FORMATS=$(mktemp)
 cd "${TRACEFS:-/sys/kernel/tracing}"
+trap 'rm -f "$FORMATS"; for e in %s; do [ ! -d "${TRACEFS:-/sys/kernel/tracing}/events/tp/$e" ] || echo "-:tp/$e" >> "${TRACEFS:-/sys/kernel/tracing}/kprobe_events"; done' EXIT
 %s
-trap 'rm -f "$FORMATS"; for e in %s; do echo "-:tp/$e" >> "${TRACEFS:-/sys/kernel/tracing}/kprobe_events"; done' EXIT
 for e in module/module_load module/module_free cpuhp/cpuhp_enter %s; do
   echo "system: ${e%%/*}"
   cat "events/$e/format"
@@ -193,7 +193,7 @@ func writePlan(w io.Writer, p *replay.ProbePlan, command []string) {
 			run += "'" + strings.ReplaceAll(c, "'", `'\''`) + "' "
 		}
 	}
-	fmt.Fprintf(w, probeScript, strings.TrimSuffix(define, "\n"), strings.TrimSpace(names), strings.TrimSpace(dirs), strings.TrimSpace(events), strings.TrimSpace(run))
+	fmt.Fprintf(w, probeScript, strings.TrimSpace(names), strings.TrimSuffix(define, "\n"), strings.TrimSpace(dirs), strings.TrimSpace(events), strings.TrimSpace(run))
 }
 
 func machineName(m elf.Machine) string {
