@@ -663,7 +663,11 @@ func (m *model) certain(b *being, facts []witness, place lost) lost {
 	for t := range hidden {
 		hidden[t] = births(uint64(t))
 	}
-	if b.undated && b.from <= lastTick {
+	elsewhere := !dynamic && len(b.seen) > 0
+	for _, s := range b.seen {
+		elsewhere = elsewhere && (s.To <= b.from || b.to <= s.From)
+	}
+	if (b.undated || elsewhere) && b.from <= lastTick {
 		hidden[b.from] = ModuleMayHaveGone
 	}
 	calm := func(t, u uint64) bool { // nothing is hidden between the two, nor then

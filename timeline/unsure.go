@@ -23,7 +23,7 @@ import "slices"
 // l: they may show that it is there.
 func (p *liveSet) unsure(l *Lifetime, changes []change) gaps {
 	lost := p.gapsOf(l)
-	if l.undated {
+	if l.undated || l.isSeenElsewhere() {
 		// At no moment it is certain, save around those of other lists.
 		lost = flatten(append(gaps{{l.From, Later(l.From, 1), ModuleMayHaveGone}}, lost...))
 	}
@@ -41,6 +41,13 @@ func (p *liveSet) unsure(l *Lifetime, changes []change) gaps {
 		at = max(at, r.Hi)
 	}
 	return out
+}
+
+// isSeenElsewhere reports whether the lists that have a module are of other times than those in which it is
+// believed to be there, since other code came to its place. A load names no address: the module may have
+// been elsewhere until then.
+func (l *Lifetime) isSeenElsewhere() bool {
+	return l.IsModule() && len(l.seen) > 0 && !slices.ContainsFunc(l.seen, func(s Interval) bool { return s.From < l.To && l.From < s.To })
 }
 
 // certain returns the times when l was there.

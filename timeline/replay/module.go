@@ -258,7 +258,8 @@ func (x *moduleEnds) beforeInit(m *kcore.Module) uint64 {
 	end := m.Addr + m.Size
 	// A module's first page is text: init text begins on a page of its own after it.
 	init := x.init[m.Name]
-	if i, _ := slices.BinarySearch(init, m.Addr+textPage); i == len(init) || init[i] >= end {
+	i, _ := slices.BinarySearch(init, m.Addr+textPage)
+	if i == len(init) || init[i] >= end {
 		return end
 	}
 	if x.data == nil {
@@ -270,8 +271,8 @@ func (x *moduleEnds) beforeInit(m *kcore.Module) uint64 {
 		}
 	}
 	data := x.data[m.Name]
-	if i, _ := slices.BinarySearch(data, m.Addr+1); i < len(data) && data[i] < end {
-		return data[i]
+	if k, _ := slices.BinarySearch(data, m.Addr+1); k < len(data) && data[k] < end {
+		return min(data[k], init[i]) // with separate areas (Linux 6.4), init text may come before data
 	}
 	return m.Addr // without a symbol of data, nothing separates the two
 }

@@ -444,6 +444,32 @@ func TestCopyInPlace(t *testing.T) {
 	}
 }
 
+// TestInfosAfter: an info that perf read after a time has what the code was then only if the image knows all of
+// it by that info. Near a change that another CPU recorded it does not: clocks may differ.
+func TestInfosAfter(t *testing.T) {
+	const load = 5e9
+	for _, tt := range []struct {
+		poke uint64 // after the load
+		want bool
+	}{{20e6, true}, {2e9, false}} {
+		w := newTape(t)
+		w.infos = []tapeInfo{{1, 0x9000, "11223344"}}
+		for _, cpu := range []uint64{10, 11} {
+			w.tick(cpu, 1e9, 2e9)
+		}
+		w.ksymbol(10, load, 0x9000, 4, perfdata.KSymbolBPF, 0, "bpf_prog_1")
+		w.bpfLoad(10, load, 1)
+		w.poke(11, load+tt.poke, 0x9002, "3344", "3355")
+		for _, cpu := range []uint64{10, 11} {
+			w.tick(cpu, 9e9, 10e9)
+		}
+		r := w.replay()
+		if got := r.InfosAfter(load + 1e6)[1]; got != tt.want {
+			t.Errorf("a change %s after the load: left out %v, want %v", seconds(tt.poke), got, tt.want)
+		}
+	}
+}
+
 // TestTimesNearTheEnd: sums of times do not wrap. What is known does not depend on when the clock began.
 func TestTimesNearTheEnd(t *testing.T) {
 	const loaded = 300

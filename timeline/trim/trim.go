@@ -172,8 +172,13 @@ type cut struct {
 }
 
 // keepsSnapshot reports whether the first copy of text is kept. One with an unknown time would
-// be taken for one that perf made.
-func (c *cut) keepsSnapshot() bool { return c.r.Snapshot != nil && !c.r.Report.Undated }
+// be taken for one that perf made. So would one that perf completes after the end of what is kept: what
+// shows that is not kept.
+func (c *cut) keepsSnapshot() bool {
+	r := c.r.Report
+	late := r.Copied != nil && c.opts.To <= r.Copied.To && r.Copied.To < r.Horizon
+	return c.r.Snapshot != nil && !r.Undated && !late
+}
 
 func page(addr uint64) uint64 { return addr &^ (pageSize - 1) }
 
