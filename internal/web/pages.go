@@ -221,7 +221,7 @@ func linkAt(addr uint64, when string) string {
 }
 
 // addrLink returns the link to the page of an address at a time (ns).
-func addrLink(addr, t uint64) string { return "/at?addr=" + hexAddr(addr) + "&t=" + replay.Seconds(t) }
+func addrLink(addr, t uint64) string { return linkAt(addr, replay.Seconds(t)) }
 
 func hexAddr(addr uint64) string { return "0x" + strconv.FormatUint(addr, 16) }
 

@@ -259,23 +259,18 @@ func testDamage(t *testing.T, v *victim) {
 func TestDamagedType(t *testing.T) {
 	v := newVictim(t, filepath.Join(corpus.Root(), "testdata", "small"))
 	data := bytes.Clone(v.data)
-	n := 0
-	for _, r := range v.records {
-		if perfdata.RecordType(data[r.lo]) != perfdata.RecordTextPoke {
-			continue
-		}
-		if n++; n%8 != 0 {
-			continue
-		}
+	offsets := v.offsetsOf(perfdata.RecordTextPoke)
+	for k := 7; k < len(offsets); k += 8 {
+		lo := offsets[k]
 		for bit := range 8 {
-			data[r.lo] ^= 1 << bit
+			data[lo] ^= 1 << bit
 			if wrong, im := v.wrong(data, nil); wrong != 0 || im == nil {
-				t.Errorf("type %v at %#x: %d wrong bytes", perfdata.RecordType(data[r.lo]), r.lo, wrong)
+				t.Errorf("type %v at %#x: %d wrong bytes", perfdata.RecordType(data[lo]), lo, wrong)
 			}
-			data[r.lo] ^= 1 << bit
+			data[lo] ^= 1 << bit
 		}
 	}
-	if n < 100 {
+	if n := len(offsets); n < 100 {
 		t.Errorf("%d pokes", n)
 	}
 }
@@ -285,23 +280,18 @@ func TestDamagedType(t *testing.T) {
 func TestSampleOfOtherTime(t *testing.T) {
 	v := newVictim(t, filepath.Join(corpus.Root(), "testdata", "hotplug"))
 	data := bytes.Clone(v.data)
-	n := 0
-	for _, r := range v.records {
-		if perfdata.RecordType(data[r.lo]) != perfdata.RecordSample {
-			continue
-		}
-		if n++; n%40 != 0 {
-			continue
-		}
+	offsets := v.offsetsOf(perfdata.RecordSample)
+	for k := 39; k < len(offsets); k += 40 {
+		lo := offsets[k]
 		for _, bit := range []int{35, 40, 62} {
-			data[r.lo+24+bit/8] ^= 1 << (bit % 8) // of the time, behind the header, the id, pid and tid
+			data[lo+24+bit/8] ^= 1 << (bit % 8) // of the time, behind the header, the id, pid and tid
 			if wrong, _ := v.wrong(data, nil); wrong != 0 {
-				t.Errorf("bit %d of the time of the sample at %#x: %d wrong bytes", bit, r.lo, wrong)
+				t.Errorf("bit %d of the time of the sample at %#x: %d wrong bytes", bit, lo, wrong)
 			}
-			data[r.lo+24+bit/8] ^= 1 << (bit % 8)
+			data[lo+24+bit/8] ^= 1 << (bit % 8)
 		}
 	}
-	if n < 1000 {
+	if n := len(offsets); n < 1000 {
 		t.Errorf("%d samples", n)
 	}
 }
@@ -316,6 +306,16 @@ func TestEventsDiffer(t *testing.T) {
 	if wrong, r := v.wrong(data, nil); wrong != 0 || r == nil || !r.Report.Damaged {
 		t.Errorf("%d wrong bytes", wrong)
 	}
+}
+
+// offsetsOf returns where the records of a type begin.
+func (v *victim) offsetsOf(typ perfdata.RecordType) (out []int) {
+	for _, r := range v.records {
+		if perfdata.RecordType(v.data[r.lo]) == typ {
+			out = append(out, r.lo)
+		}
+	}
+	return out
 }
 
 // where names the record that has a byte.
