@@ -600,12 +600,22 @@ CanvasRenderingContext2D.prototype.fillText = function (text, ...at) { if (at[0]
 	if eval[bool](v, fmt.Sprintf("[...texts].some(x => x.startsWith(%q))", program)) {
 		t.Error("the program has a name before it is loaded")
 	}
+	if at := eval[string](v, `document.getElementById('map').dataset.kept`); at != "" {
+		t.Errorf("the kept time is drawn at %s, which is not in view", at)
+	}
 	v.do(chromedp.Evaluate(`{
 	const u = new URL(location.href), first = BigInt(JSON.parse(document.getElementById('plane').textContent).from)
 	const at = s => Number(BigInt(s) * 1000000000n - first)
 	dispatchEvent(new PopStateEvent('popstate', { state: { ...history.state, t0: at(19), t1: at(20) } }))
 }`, nil))
 	v.until("the name of the program", fmt.Sprintf("[...texts].some(x => x.startsWith(%q))", program))
+	// The time that the page keeps is drawn where it is.
+	v.until("the kept time is in view", `document.getElementById('map').dataset.kept !== ''`)
+	shown := eval[string](v, `document.getElementById('map').dataset.kept`)
+	var from, to float64
+	if n, _ := fmt.Sscan(shown, &from, &to); n != 2 || from < 18.999 || to > 19.001 {
+		t.Errorf("the kept time 19 is drawn at %q", shown)
+	}
 	v.do(chromedp.Focus("#map", chromedp.ByQuery), chromedp.KeyEvent("+"))
 	v.until("the URL has the window and the time", `location.search.includes('from=') && new URL(location.href).searchParams.get('t') === '19'`)
 	v.check("map")

@@ -26,6 +26,7 @@ type mapData struct {
 	Spans  []mapSpan `json:"spans"`
 	Names  []string  `json:"classes"`
 	Gaps   []mapGap  `json:"gaps"`
+	Kept   *mapGap   `json:"kept,omitempty"` // the time that the page keeps
 	// What is shown first.
 	T0 string `json:"t0"`
 	T1 string `json:"t1"`
@@ -118,6 +119,9 @@ func (q *request) mapPage() error {
 	d.Y1 = min(d.Y1, q.axis.height)
 	if d.Y0 >= d.Y1 {
 		d.Y0, d.Y1 = 0, q.axis.height
+	}
+	if q.kept.text != "" {
+		d.Kept = &mapGap{dec(q.kept.times.From), dec(q.kept.times.To), q.kept.text}
 	}
 	p := q.session.mapPageOf(d)
 	p.T = q.kept.text

@@ -312,6 +312,7 @@ function draw() {
 	c.rect(gutter, 0, width - gutter, plotHeight())
 	c.clip()
 	shown = drawTiles(c)
+	if (plane.kept) drawKept(c)
 	for (const [name, t] of Object.entries(marks)) {
 		if (t === null) continue
 		const x = Math.round(px(t)) + .5
@@ -337,6 +338,28 @@ function draw() {
 	drawNames(c)
 	canvas.dataset.drawn = [...tiles.values()].every(t => t !== 'asked') ? 'all' : 'part'
 	canvas.dataset.marks = shown.length
+}
+
+// drawKept draws the time that the page keeps: a line, or all of an interval that is wider than one.
+function drawKept(c) {
+	const x0 = px(rel(plane.kept.f)), x1 = px(rel(plane.kept.u))
+	canvas.dataset.kept = x1 < gutter || x0 > width ? '' : [x0, x1].map(x => seconds(tx(x))).join(' ')
+	if (!canvas.dataset.kept) return
+	c.strokeStyle = c.fillStyle = colors.accent
+	if (x1 - x0 > 1) {
+		c.globalAlpha = .12
+		c.fillRect(x0, 0, x1 - x0, plotHeight())
+		c.globalAlpha = 1
+	}
+	c.setLineDash([4, 4])
+	c.beginPath()
+	for (const x of [x0, x1]) {
+		c.moveTo(Math.round(x) + .5, 0)
+		c.lineTo(Math.round(x) + .5, plotHeight())
+	}
+	c.stroke()
+	c.setLineDash([])
+	c.fillText(plane.kept.text, Math.max(x1, gutter) + 3, plotHeight() - 5)
 }
 
 let scheduled = false
