@@ -161,6 +161,10 @@ func (q *request) code() error {
 		return &RequestError{"addr: want the name of a function or an address"}
 	}
 	addr, err := q.r.ParseAddr(asked, times.From)
+	if isOfSeveral(err) {
+		q.to = keep("/search?q="+url.QueryEscape(asked), q.kept.text) // which lists them
+		return nil
+	}
 	if err != nil {
 		return err
 	}

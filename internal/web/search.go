@@ -94,10 +94,11 @@ func (q *request) search() error {
 // several lists the symbols that an ambiguous name means, with the offset that text has. It reports
 // whether err is that of such a name.
 func (q *request) several(p *searchPage, err error, text string) bool {
-	var ambiguous *replay.QuestionError
-	if !errors.As(err, &ambiguous) || len(ambiguous.Candidates) == 0 {
+	if !isOfSeveral(err) {
 		return false
 	}
+	var ambiguous *replay.QuestionError
+	errors.As(err, &ambiguous)
 	_, name, _ := timeline.SplitName(text)
 	_, offset, _ := strings.Cut(name, "+")
 	offset, _, _ = strings.Cut(offset, "/")
@@ -112,6 +113,12 @@ func (q *request) several(p *searchPage, err error, text string) bool {
 		p.Found = append(p.Found, row)
 	}
 	return true
+}
+
+// isOfSeveral reports whether err says that several symbols have a name.
+func isOfSeveral(err error) bool {
+	var ambiguous *replay.QuestionError
+	return errors.As(err, &ambiguous) && len(ambiguous.Candidates) > 0
 }
 
 // dataAt returns the address of the symbol that text means if it is data: the one at addr, unless err

@@ -174,6 +174,16 @@ func TestSearchNames(t *testing.T) {
 			t.Errorf("%s: %d: no %q in %.900s", tt.query, w.Code, tt.want, mainText(page))
 		}
 	}
+	// A link to such a name leads to the list.
+	for link, want := range map[string]string{
+		"/at?addr=del_vq":                 "/search?q=del_vq",
+		"/at?addr=del_vq%2B0x10&t=9.5":    "/search?q=del_vq%2B0x10&t=9.5",
+		"/at?addr=virtio_pci:del_vq&t=9s": "/search?q=virtio_pci%3Adel_vq&t=9s",
+	} {
+		if w := get(s, link); w.Code != http.StatusSeeOther || w.Header().Get("Location") != want {
+			t.Errorf("%s: %d, to %q, want %q", link, w.Code, w.Header().Get("Location"), want)
+		}
+	}
 	for query, want := range map[string]bool{"place=dev_attr_vendor": true, "place=del_vq": false, "place=sysctl_schedstats&to=8": false, "place=0x10": false} {
 		if got := strings.Contains(get(s, "/log?"+query).Body.String(), "is data, not code"); got != want {
 			t.Errorf("the log of %s: data is %t", query, got)
