@@ -95,6 +95,7 @@ func (c *historyBuilder) throughLifetimes(here []*Lifetime, changes []change) {
 		init, from := initial{content: noContent}, l.From
 		c.soft, c.uncopied = ReasonNone, false
 		c.made, c.kind, c.lives = making{}, l.Kind, true
+		c.lostBefore = c.isLostBefore(before, l)
 		c.afterBrief = c.hadBrief(t, l.From)
 		switch l.Kind {
 		case ModuleText:
@@ -141,6 +142,16 @@ func (c *historyBuilder) throughLifetimes(here []*Lifetime, changes []change) {
 	if t < MaxTime {
 		c.unowned(t, MaxTime, before, changes)
 	}
+}
+
+// isLostBefore reports whether records of what was there before l may be lost, since what is known to have been
+// there began.
+func (c *historyBuilder) isLostBefore(known, l *Lifetime) bool {
+	from := uint64(0)
+	if known != nil {
+		from = known.From
+	}
+	return len(c.liveSet.lost.between(from, l.From)) > 0
 }
 
 // changes returns from when on changes may be of l: the kernel pokes the tail calls of a program before its birth.

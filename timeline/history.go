@@ -105,6 +105,7 @@ type historyBuilder struct {
 	kind            LifetimeKind // of its code
 	lives           bool         // it is code that comes and goes
 	made            making       // when the code was made that is there
+	lostBefore      bool         // records of other code that was there before may be lost
 	sameCPU         changesOfCPU // of this epoch
 
 	soft     Reason // why copies give at most unconfirmed bytes; none for text
@@ -191,7 +192,7 @@ func (c *historyBuilder) alive(e0, e1 uint64, init initial, changes []change) {
 		changes = c.build.confirming
 	}
 	for i := 0; i < len(changes) || c.hasMore(&p, &changes); i++ {
-		if i > 0 && p.dead == ReasonNone && p.weak == ReasonNone && !c.mayBeFollowed(changes[i].time) {
+		if i > 0 && p.dead == ReasonNone && p.weak == ReasonNone && !c.mayBeFollowed(changes[i].time) && !c.mayBeOfLost(changes[i].time) {
 			if n := c.plain(p.t, changes[i:]); n > 0 {
 				i += n - 1
 				p.t, p.proven = changes[i].time, changes[i].time
@@ -228,7 +229,7 @@ func (c *historyBuilder) alive(e0, e1 uint64, init initial, changes []change) {
 			if c.content != noContent && !c.finds(&p, ch) {
 				c.stray = []change{*ch}
 			}
-		case ch.hasOld && (p.dead != ReasonNone || !c.finds(&p, ch)):
+		case ch.hasOld && (p.dead != ReasonNone || !c.finds(&p, ch) || ch.death && p.weak == ClockUncertainty):
 			c.misfit(&p, changes[:i+1])
 		}
 		if c.wavers(&p, ch, changes[i+1:]) ||

@@ -1603,6 +1603,7 @@ type painter struct {
 	stray           []witness // what retired the last being at its death, and did not find it
 	made            uint64    // when what is alive was made, and the CPU that recorded it
 	madeBy          int
+	lostBefore      bool // records of something else that was there before may be lost
 	brief, vague    bool // something came and went at one time before this epoch; what the last one ended with is open
 }
 
@@ -1734,6 +1735,12 @@ func (p *painter) history(facts []witness) (births []uint64) {
 			}
 		}
 		p.made, p.kind, p.lives = 0, b.kind, true
+		known := uint64(0) // from when on something known was there
+		if before != nil {
+			known = before.from
+		}
+		lost, _ := lost(func(t uint64) Reason { return m.during(GapSymbols, t) }).within(known, b.from)
+		p.lostBefore = lost != ReasonNone
 		switch b.kind {
 		case ModuleText:
 			p.lost, p.bare = m.widened(m.lostStayed), NeverRecorded
@@ -2033,7 +2040,7 @@ func (p *painter) alive(e0, e1 uint64, got []byte, claim initial, facts []witnes
 	ofOther := false // the last fact is a change that may be of other code
 	for i, f := range all {
 		late, prior, again := false, false, false
-		if retires := f.death && f.time == e1; !f.copied && !f.confirms && f.old != nil && (dead || p.content == nil && !retires || p.content != nil && (torn || !bytes.Equal(p.content, f.old))) {
+		if retires := f.death && f.time == e1; !f.copied && !f.confirms && f.old != nil && (dead || p.content == nil && !retires || p.content != nil && (torn || !bytes.Equal(p.content, f.old)) || f.death && !retires && weak == ClockUncertainty) {
 			f := f
 			f.opens = p.opens(f, t1, dead, torn)
 			lost, _ := p.lost.within(t1, f.time)
@@ -2063,10 +2070,10 @@ func (p *painter) alive(e0, e1 uint64, got []byte, claim initial, facts []witnes
 			}
 			// The change may be of what was there before.
 			other := f.cpu >= 0 && p.madeBy >= 0 && (f.cpu != p.madeBy || f.time == p.made) && p.made > 0
-			prior = !dead && other && p.content == nil && f.old != nil && (p.prior != nil && bytes.Equal(p.prior, f.old) || p.prior == nil && (f.time == p.made || p.m.skew > 0 || p.m.differ))
+			prior = !dead && other && p.content == nil && f.old != nil && (p.prior != nil && bytes.Equal(p.prior, f.old) || (p.prior == nil || p.lostBefore) && (f.time == p.made || p.m.skew > 0 || p.m.differ))
 			maybeNext := (p.m.skew > 0 || p.m.differ) && e1 < MaxTime && !(f.death && f.time == e1)
 			again = ofOther && weak != ReasonNone && !dead && !torn && f.old != nil && p.content != nil && bytes.Equal(p.content, f.old) && (other || maybeNext)
-			late = prior || again || !dead && next || !dead && f.old != nil && p.content != nil && (torn || !bytes.Equal(p.content, f.old)) && other
+			late = prior || again || !dead && next || !dead && f.old != nil && p.content != nil && (torn || !bytes.Equal(p.content, f.old) || p.lostBefore && (p.m.skew > 0 || p.m.differ)) && other
 			ofOther = late && !f.birth
 		}
 		switch {
@@ -2152,6 +2159,10 @@ func (p *painter) alive(e0, e1 uint64, got []byte, claim initial, facts []witnes
 			p.late = false
 		}
 		was := dead
+		if f.birth {
+			why, _ := p.lost.within(t1, f.time)
+			p.lostBefore = p.lostBefore && t1 == p.begins || why != ReasonNone
+		}
 		t1, proven, torn, weak = f.time, f.time, false, ReasonNone
 		if f.birth {
 			p.made, p.madeBy = f.time, f.cpu

@@ -28,13 +28,14 @@ func (c *historyBuilder) outOfOrder(p *progress, ch *change, next []change, e1 u
 	}
 	switch {
 	case ch.birth:
+		c.lostBefore = c.lostBefore && p.t == c.begins || len(c.gaps.between(p.t, ch.time)) > 0
 		if c.made = c.makingOf(ch); c.mayFollow(ch.new, c.made) || c.rivalsChange(ch) {
 			return ClockUncertainty
 		}
 	case unknown:
 		p.other = p.dead == ReasonNone && c.mayBeOfOther(ch, next, e1)
 	default:
-		p.other = again || ch.hasOld && !c.finds(p, ch) && c.mayPrecede(ch)
+		p.other = again || ch.hasOld && c.mayPrecede(ch) && (!c.finds(p, ch) || c.mayBeOfLost(ch.time))
 	}
 	if p.other || !ch.birth && p.dead == ReasonNone && c.mayComeNext(ch) {
 		return ClockUncertainty
@@ -333,10 +334,19 @@ func (c *historyBuilder) mayBePrior(ch *change) bool {
 	if !ch.hasOld || !c.mayPrecede(ch) {
 		return false
 	}
-	if c.prior == noContent {
-		return ch.time == c.made.time || c.mayBeExchanged(c.made.time, ch.time)
+	if c.prior != noContent && c.equal(c.prior, ch.old) {
+		return true
 	}
-	return c.equal(c.prior, ch.old)
+	return (c.prior == noContent || c.lostBefore) && (ch.time == c.made.time || c.mayBeExchanged(c.made.time, ch.time))
+}
+
+// mayBeOfLost reports whether a change of time t may have come before what was made there, and be of code of which
+// the records are lost:
+//
+//	recorded   ░░ loss ░░            birth by CPU 0   A > B by CPU 1
+//	made       code that has A                                        A > B   birth of code that has A
+func (c *historyBuilder) mayBeOfLost(t uint64) bool {
+	return c.lostBefore && c.mayBeExchanged(c.made.time, t)
 }
 
 // mayBeExchanged reports whether what two CPUs recorded at times t and u may have come in the other order,
