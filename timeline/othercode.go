@@ -340,8 +340,8 @@ func (c *historyBuilder) mayBePrior(ch *change) bool {
 	return (c.prior == noContent || c.lostBefore) && (ch.time == c.made.time || c.mayBeExchanged(c.made.time, ch.time))
 }
 
-// mayBeOfLost reports whether a change of time t may have come before what was made there, and be of code of which
-// the records are lost:
+// mayBeOfLost reports whether a change of time t may have come before what was made there, and be of code whose
+// records are lost:
 //
 //	recorded   ░░ loss ░░            birth by CPU 0   A > B by CPU 1
 //	made       code that has A                                        A > B   birth of code that has A
