@@ -300,7 +300,7 @@ func (d *build) sortPokes() {
 			d.orders[i], first = onceTimed, r.list[0]
 			if !d.isPlain(s, r.list) {
 				d.orders[i] = examined
-			} else if !d.firstGoesRound(r.list, d.apartUnseen()) {
+			} else if !d.continues && !d.firstGoesRound(r.list, d.apartUnseen()) {
 				d.openSites[i] = openIfSeen
 			}
 		case s.irregular || d.found(nil, 0, &first, int(b.edits[first.edit].olen)) == linkBroken:

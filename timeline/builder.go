@@ -212,22 +212,23 @@ type Builder struct {
 	found   [lookAhead]uint32 // what lookUp found
 	// searches is set while the next poke is mostly not of the site behind that of the
 	// newest one, see lookUp.
-	searches bool
-	log      lineLog
-	passes   passLog
-	cpus     []cpuRun          // that recorded the pokes
-	delayed  map[uint32]uint64 // NotBefore of pokes, by order of arrival
-	began    []uint64          // Began of pokes, by order of arrival; 0, or missing at the end: none
-	local    []localGap        // see GapAt
-	maxSkew  uint64            // see ClocksWithin
-	differ   bool              // see ClocksMayDiffer
-	minSkew  uint64            // see SkewAtLeast
-	skew     uint64            // see ClockSetBack
-	twice    gaps              // times that the clock may have shown twice
-	added    uint32            // how many pokes
-	limits   limits
-	dropped  gap // the time of the pokes beyond the limits
-	drops    uint64
+	searches  bool
+	log       lineLog
+	passes    passLog
+	cpus      []cpuRun          // that recorded the pokes
+	delayed   map[uint32]uint64 // NotBefore of pokes, by order of arrival
+	began     []uint64          // Began of pokes, by order of arrival; 0, or missing at the end: none
+	local     []localGap        // see GapAt
+	maxSkew   uint64            // see ClocksWithin
+	differ    bool              // see ClocksMayDiffer
+	continues bool              // see Continues
+	minSkew   uint64            // see SkewAtLeast
+	skew      uint64            // see ClockSetBack
+	twice     gaps              // times that the clock may have shown twice
+	added     uint32            // how many pokes
+	limits    limits
+	dropped   gap // the time of the pokes beyond the limits
+	drops     uint64
 }
 
 // NewBuilder returns an empty builder.
@@ -315,6 +316,10 @@ func (b *Builder) SkewAtLeast(least uint64) { b.minSkew = least }
 // ClocksMayDiffer says that each CPU has its own clock, and that nothing but the changes
 // themselves can show whether they agree.
 func (b *Builder) ClocksMayDiffer() { b.differ = true }
+
+// Continues says that the recording continues another one, which has what some CPUs recorded shortly before the time of
+// the first record that [Builder.Extent] sets.
+func (b *Builder) Continues() { b.continues = true }
 
 // ClockSetBack says that the clock was set back, by no more than by, and which times
 // it may have shown twice. The time of each record may be wrong by as much, on either side.

@@ -380,6 +380,8 @@ func (r *factReader) add(line string) error {
 		b.Announced(w.number(w.next()))
 	case "clocks-may-differ":
 		b.ClocksMayDiffer()
+	case "continues":
+		b.Continues()
 	case "clocks-within":
 		b.ClocksWithin(w.number(w.next()))
 	case "skew-at-least":

@@ -70,12 +70,25 @@ type textSearch struct {
 // textOrders returns what the possible orders of the records of a cluster say, by time.
 func (c *cluster) textOrders(d *build, lost gaps, x *textSearch, budget *int) (all []*orderSet) {
 	plain, checked := c.isPlain(d), false
-	if plain && d.beginsWithPause(c.sites[0], lost) {
+	if plain && !d.continues && d.beginsWithPause(c.sites[0], lost) {
 		return nil
 	}
 	x.pokes = c.pokes(d, x.pokes[:0])
 	for v, pokes := range complete(lost, x.pokes) {
-		if plain && !d.firstGoesRound(pokes, d.apart()) {
+		for len(pokes) > 0 && d.mayMiss(&pokes[0]) {
+			n := partOf(pokes, d.apart())
+			part := Interval{v.From, v.To}
+			if n < len(pokes) {
+				part.To = pokes[n].time
+			}
+			v.From = Later(pokes[n-1].time, 1)
+			if d.crosses(pokes[:n], d.apart()) {
+				all = append(all, c.nothingKnown(d, part, pokes[:n], x, budget)...)
+				v.From = part.To
+			}
+			pokes = pokes[n:]
+		}
+		if len(pokes) == 0 || plain && !d.firstGoesRound(pokes, d.apart()) {
 			continue
 		}
 		m := c.before(d, v, pokes)
@@ -91,6 +104,11 @@ func (c *cluster) textOrders(d *build, lost gaps, x *textSearch, budget *int) (a
 	}
 	return all
 }
+
+// mayMiss reports whether changes may be missing between a poke and the next pause: the recording continues another one,
+// which has what CPUs recorded shortly before this one begins. So that those that are there fit does not show in which order
+// they came, nor what is there in the pause.
+func (d *build) mayMiss(p *poke) bool { return d.continues && p.time < d.first }
 
 // partOf returns how many of some pokes come before the first pause that is longer than apart, by which clocks may differ.
 func partOf(pokes []poke, apart uint64) int {
@@ -316,6 +334,20 @@ func (c *cluster) textOrdersIn(d *build, v Interval, m *textMemory, pokes []poke
 		}
 	}
 	return all
+}
+
+// nothingKnown is textOrdersIn for pokes without a pause of whose order nothing can be said.
+func (c *cluster) nothingKnown(d *build, v Interval, pokes []poke, x *textSearch, budget *int) []*orderSet {
+	m := &textMemory{c.lo, make([]byte, c.hi-c.lo), make([]bool, c.hi-c.lo)}
+	o := &ordering{orderSet: orderSet{lo: c.lo, hi: c.hi, from: pokes[0].time, to: v.To}, apart: d.apart(), off: d.skew, before: m, since: []uint64{v.From}, budget: min(*budget, mostStates)}
+	x.records, x.patches = d.recordsOf(pokes, x.records[:0], x.patches[:0])
+	slices.SortFunc(x.records, orderedRecord.inLanes)
+	if !o.take(x.records, x.patches) || !o.bound(nil) {
+		return nil
+	}
+	o.knowNothing()
+	o.leaveOut(m.coveredBy(d, pokes))
+	return []*orderSet{o.result()}
 }
 
 // searchText is search, by the way that takes the least time.

@@ -235,6 +235,7 @@ func TestFacts(t *testing.T) {
 		"clocks-within 30",
 		"skew-at-least 20",
 		"clocks-may-differ",
+		"continues",
 		"silent-pokes",
 		"call-thunks",
 		"limit pokes=10 places=11 content=1000 spare=12 orders=9",
@@ -271,6 +272,7 @@ func TestFacts(t *testing.T) {
 	want.ClocksWithin(30)
 	want.SkewAtLeast(20)
 	want.ClocksMayDiffer()
+	want.Continues()
 	want.SilentPokes(true)
 	want.CallThunks(true)
 	want.limits = limits{pokes: 10, sites: 11, content: 1000, spare: 12, shard: shardPokes, consume: manyPokes, chain: leastChain, pass: leastPass, region: regionSites, orders: 9}

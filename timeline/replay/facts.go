@@ -44,6 +44,9 @@ func (s *scan) facts(r *Replay, opts Options) error {
 	if rep.ClocksMayDiffer = s.clocksMayDiffer(); s.cpusMayDiffer() {
 		b.ClocksMayDiffer()
 	}
+	if s.beginsLater() {
+		b.Continues()
+	}
 	if len(twice) > 0 {
 		changes := s.changesOfModules()
 		for _, v := range twice {

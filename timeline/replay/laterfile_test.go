@@ -135,7 +135,12 @@ func (f *laterFile) check(t *testing.T) (fault string, known uint64) {
 // rules.
 func TestTruthOfLaterFiles(t *testing.T) {
 	bad, known := 0, uint64(0)
-	for seed := *laterSeed; seed < *laterSeed+*laterCount; seed++ {
+	// Each of the first ones is of a file that lacks a change which its changes would need to be in another order.
+	seeds := []uint64{507800, 511827, 513073, 517308, 600946, 611376, 614078, 695766}
+	for k := range *laterCount {
+		seeds = append(seeds, *laterSeed+k)
+	}
+	for _, seed := range seeds {
 		f := newLaterFile(seed)
 		fault, k := f.check(t)
 		if known += k; fault == "" {
@@ -146,7 +151,7 @@ func TestTruthOfLaterFiles(t *testing.T) {
 		}
 	}
 	if bad > 0 {
-		t.Errorf("%d of %d seeds have faults", bad, *laterCount)
+		t.Errorf("%d of %d seeds have faults", bad, len(seeds))
 	}
 	t.Logf("%d ms are known", known/1e6)
 }
