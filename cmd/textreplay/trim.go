@@ -31,9 +31,12 @@ or --aux asks for them.
 
 With --time it keeps nothing from B on and no samples before A. It keeps the changes
 before A, because the answers from A to B depend on them, and those that are being
-made at B, up to the last one: their traps may be there before B. With --symbol it
-keeps only the pages of these functions, with their changes, all dynamic code, and
-the pages of other changes that bound the traps.
+made at B, up to the last one: their traps may be there before B. If perf may have
+copied kernel text at B or later, it keeps what changes text until the copy was
+complete. Of a recording of perf record --threads it keeps nothing behind the time up
+to which that is complete. With --symbol it keeps only the pages of these functions,
+with their changes, all dynamic code, and the pages of other changes that bound the
+traps.
 
 If the small recording says that bytes are known, so does the whole one, unless a change
 from B on finds other bytes there, or shows that clocks differ. A record of the idle
@@ -44,7 +47,7 @@ reading of a probe's hit counters. trim names the time until which text is known
 more than that was to be kept. trim refuses a cut that would hide another sign of
 unrecorded changes; samples can be such a sign, and --samples keeps them. A cut of a damaged
 recording is damaged too. A copy of text that was given with --kcore is left out,
-and so is what --kallsyms, --modules and --vmlinux give.`,
+and so is what --kallsyms, --modules, --vmlinux and --windows give.`,
 		Example: `  textreplay trim -o small.data
   textreplay trim -i big.data -o window.data --time 12.5,13 --symbol vfs_read`,
 		Args: noArgs,
@@ -106,7 +109,7 @@ and so is what --kallsyms, --modules and --vmlinux give.`,
 				}
 				return outputError(encoder(a.out).Encode(sum))
 			}
-			a.sayf("wrote %s, %.1f MB%s", out, float64(size)/1e6, knowsUntil(r.Report, known, opts.To))
+			a.sayf("wrote %s, %.1f MB%s", out, float64(size)/1e6, knowsUntil(r, known, opts.To))
 			return nil
 		},
 	}
@@ -131,17 +134,21 @@ type trimSummary struct {
 // or less than that was to be kept, up to the time to or the end of the whole. A ring buffer that was full then
 // recorded nothing. What proves the answers may come after it, such as a reading of a probe's hit
 // counters.
-func knowsUntil(whole *replay.Report, known trim.Result, to uint64) string {
+func knowsUntil(r *replay.Replay, known trim.Result, to uint64) string {
+	whole := r.Report
 	if to == 0 {
 		to = timeline.MaxTime
 	}
+	to = r.NextTick(to)
 	switch last := min(whole.Trusted.To, to-1); {
 	case known.To == 0 && last > whole.Trusted.From:
 		return "; kernel text is not known in it at any time (textreplay info says why)"
-	case known.To < min(last, known.Horizon):
+	case known.To != 0 && known.To < min(last, known.Horizon):
 		return "; kernel text is known in it until " + replay.Seconds(known.To) + " only (textreplay info says why)"
 	case known.Horizon < min(whole.Horizon, to-1):
 		return "; nothing is known in it after its last record, at " + replay.Seconds(known.Horizon)
+	case known.Horizon > to-1 && known.Horizon <= r.ReadyBy():
+		return "; it ends at " + replay.Seconds(known.Horizon) + ", as perf may have copied kernel text until then"
 	case known.Horizon > to-1:
 		return "; its last change is of " + replay.Seconds(known.Horizon) + ", as its trap may be there before"
 	}

@@ -218,11 +218,30 @@ func (s *scan) isTick(t uint64) bool {
 	return first < s.newest && isTicks(s.newest-first) && first <= t && t != timeline.MaxTime && isTicks(t-first)
 }
 
+const second = 1_000_000_000 // in nanoseconds
+
+// NextTick returns the first time from t on that the recording's clock can show, which is t unless it counts the kernel's
+// ticks.
+func (r *Replay) NextTick(t uint64) uint64 {
+	s := r.scanned()
+	first := s.report.First
+	if t <= first || t == timeline.MaxTime || !s.isTick(s.newest) {
+		return t
+	}
+	tick := uint64(second / 1000)
+	if (s.newest-first)%tick != 0 {
+		tick = second / 300
+	}
+	return timeline.Later(t, (tick-(t-first)%tick)%tick)
+}
+
+// CountsTicks reports whether the recording's clock counts the kernel's ticks.
+func (r *Replay) CountsTicks() bool { return r.scanned().isTick(r.scanned().newest) }
+
 // isTicks reports whether an interval is a whole number of the kernel's ticks, of which there are 100,
 // 250, 300 or 1000 in a second (kernel/Kconfig.hz). Of a clock that counts nanoseconds, one interval in
 // a million is.
 func isTicks(ns uint64) bool {
-	const second = 1_000_000_000
 	return ns%(second/1000) == 0 || ns%(second/300) == 0
 }
 

@@ -265,6 +265,47 @@ func (r *Replay) ShowsCopy(id *perfdata.SampleID) bool {
 	return id.Time != 0 && id.PID == s.waiter.pid && id.Time == s.acted() && id.Time == s.readyBy()
 }
 
+// ReadyBy returns the latest time at which perf can have been about to begin: from then on the ring buffers of all
+// CPUs recorded, perf had copied kernel text, and had announced what was loaded, unless it does that at the end
+// (rules snapshot and listening). It is MaxTime if nothing in the recording bounds that time.
+func (r *Replay) ReadyBy() uint64 {
+	s := r.scanned()
+	t := max(s.copied(r.Report.Horizon), r.Report.Begin)
+	if s.journal != nil {
+		t = max(t, s.journal.ready)
+	}
+	return t
+}
+
+// AnnouncesLate reports whether perf announced at the end what was loaded then (--tail-synthesize).
+func (r *Replay) AnnouncesLate() bool { return r.scanned().announcedLate }
+
+// StaysOpen reports whether the recording has no clean end, and a file with its features has none either, whatever
+// records it has.
+func (r *Replay) StaysOpen() bool {
+	s := r.scanned()
+	return !s.clean && (len(s.rec.Features()) == 0 || s.options.Switched || s.options.Pipe)
+}
+
+// StartsWith returns a function that reports whether a record with this trailer shows when perf had copied kernel text, or
+// from when on the ring buffers of all CPUs recorded, whatever the record says. Without it, another record would show
+// that, with a later time.
+func (r *Replay) StartsWith() func(id *perfdata.SampleID) bool {
+	s := r.scanned()
+	ready, mapped := s.readyBy(), s.mapped()
+	enabled := s.enabledAny() == ready
+	return func(id *perfdata.SampleID) bool {
+		if id.Time == 0 || id.Time != ready && id.Time != mapped {
+			return false
+		}
+		ch := s.channelOf(id)
+		if ch == nil || ch.buffer == nil || ch.event == nil || ch.machine != s.listens {
+			return false
+		}
+		return id.Time == ready && enabled && s.startsDisabled(ch.event) || id.Time == mapped && mapped < ready && ch.buffer.first == mapped
+	}
+}
+
 // drained returns a time by which perf had drained the ring buffers for the first
 // time: the newest time of the first round that follows another. It returns MaxTime
 // if the recording does not show one.

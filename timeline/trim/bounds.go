@@ -10,6 +10,7 @@ import (
 
 	"github.com/textreplay/textreplay/perfdata"
 	"github.com/textreplay/textreplay/timeline"
+	"github.com/textreplay/textreplay/timeline/replay"
 )
 
 // A CPU may meet a trap around the time of a poke, and other records bound that time (rule windows of
@@ -26,6 +27,28 @@ import (
 //   - records of other things that the tasks made which change text (e);
 //   - other pokes (b). If only one poke of a place were kept, it would seem to be unchanged afterwards, so
 //     all of its page is kept.
+
+// lateRecord is the longest time, in nanoseconds, from a record's time to its writing (rule horizon of docs/truth.md).
+const lateRecord = 10e9
+
+// reachStart moves the end of what is kept to the record that shows when perf had begun, if it is later. Up to there perf
+// may have copied kernel text, and announced code: if what happened there were left out, these would seem to be of
+// before. A recording without a clean end need not have that record.
+func (c *cut) reachStart() {
+	c.asked, c.ready, c.starts, c.last = c.opts.To, c.r.ReadyBy(), c.r.StartsWith(), timeline.MaxTime-1
+	if !c.r.Report.Clean && !c.open {
+		c.last = c.r.Report.Horizon
+	}
+	if c.ready >= c.opts.To && c.ready <= c.last {
+		c.opts.To = timeline.Later(c.ready, 1)
+	}
+}
+
+// staysOpen reports whether neither a recording nor what is cut out of it has a clean end.
+func staysOpen(r *replay.Replay) bool {
+	entries, bad := r.Journal()
+	return r.StaysOpen() && entries == nil && bad == nil
+}
 
 // findBounds finds these records. It moves the end of what is kept.
 func (c *cut) findBounds() {
@@ -66,13 +89,10 @@ func (c *cut) findBounds() {
 			c.pages[p] = true // what the copies have may contradict the pokes
 		}
 	}
-	end, last := c.opts.To, c.r.Report.Horizon // where the recording has no clean end, not all that follows was recorded
-	if c.r.Report.Clean {
-		last = timeline.MaxTime - 1
-	}
+	end := c.opts.To
 	for p := range c.openWindows(w) { // those of pages that are kept as bounds, too
 		if p.Time >= c.opts.To {
-			end = max(end, timeline.Later(min(p.Time, last), 1))
+			end = max(end, timeline.Later(min(p.Time, c.last), 1))
 		}
 	}
 	c.opts.To = end

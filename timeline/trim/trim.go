@@ -40,9 +40,15 @@ const (
 
 // Options say what is kept.
 type Options struct {
-	// Records from To on are dropped, 0 keeps all, but for the changes that are being made at To: a
-	// CPU may meet their traps before it. They are kept up to the last one, with what else changes text
-	// up to there. Times are in nanoseconds of the records' clock.
+	// Records from To on are dropped, 0 keeps all, with two exceptions. The changes that are being made
+	// at To are kept up to the last one, with what else changes text up to there: a CPU may meet their
+	// traps before To. And if perf may have copied kernel text at To or later, all records of text are
+	// kept up to [replay.Replay.ReadyBy], if the recording is complete up to there. If it is not, the
+	// copy may be left out, with its names.
+	//
+	// A recording of several files (perf record --threads) has no clean end, and what is cut out of it has.
+	// So of such a recording nothing is kept behind its horizon. Times are in nanoseconds of the
+	// records' clock.
 	To uint64
 	// Samples before From are dropped. Other records before From are kept, because
 	// the answers after From depend on them.
@@ -54,7 +60,7 @@ type Options struct {
 	Ranges []timeline.Range
 	// Samples keeps samples, and the records that say where they were taken:
 	// processes' maps, and names of functions. Those of the module tracepoints
-	// are always kept.
+	// are always kept, and one that shows when perf had copied kernel text, if nothing else does.
 	Samples bool
 	// Aux keeps hardware trace (Intel PT, Arm ETM), all of it, and the records
 	// that a decoder of it needs: context switches, tasks and their memory maps.
@@ -81,7 +87,8 @@ var ErrGuest = errors.New("trim: only the host's part of a recording can be cut 
 // others can read it only if they can read all inputs.
 //
 // A copy of kernel text with an unknown time is left out: in the new directory
-// it would look like perf's own.
+// it would look like perf's own. What [replay.Options] gave to r is left out too: explicit windows,
+// further copies of text, symbols, modules, a vmlinux file. Give it to [replay.Load] once more.
 //
 // Where records that are dropped show until when a CPU was recorded, a COMM record of the idle task,
 // which always has this name, stands for them.
@@ -99,7 +106,7 @@ func Write(dir string, r *replay.Replay, opts Options) (Result, error) {
 	if opts.To == 0 {
 		opts.To = timeline.MaxTime
 	}
-	if !r.Report.Clean {
+	if !r.Report.Clean && !staysOpen(r) {
 		// A recording without a clean end is complete only up to its horizon.
 		// The new recording ends cleanly, so it must end there.
 		opts.To = min(opts.To-1, r.Report.Horizon) + 1
@@ -129,7 +136,8 @@ func Write(dir string, r *replay.Replay, opts Options) (Result, error) {
 
 // write writes the files of the directory, and returns what is known in the recording there.
 func write(d *outfile.Dir, r *replay.Replay, opts Options) (Result, error) {
-	c := &cut{r: r, rec: r.Recording, opts: opts, ops: make(map[uint64]bool), loaded: make(map[uint32]bool)}
+	c := &cut{r: r, rec: r.Recording, opts: opts, open: staysOpen(r), ops: make(map[uint64]bool), loaded: make(map[uint32]bool)}
+	c.reachStart()
 	c.choosePages()
 	c.findBounds()
 	_, twice := r.UncertaintyBefore(c.opts.To)
@@ -161,23 +169,30 @@ type cut struct {
 	text  [][]byte        // contents of pokes that are kept, for their branches' names
 	at    []uint64        // and their addresses
 
-	wanted uint64                // Options.To, which findBounds moves
-	ranges []timeline.Range      // Options.Ranges, and what probes ran
-	others map[uint64]bool       // addresses of pages that are kept although nobody asked for them
-	idle   []timeline.IdleMoment // when tasks that change text did something else
-	ops    map[uint64]bool       // the structs ftrace_ops that kept trampolines hand over
+	asked  uint64                        // Options.To, which reachStart and findBounds move
+	wanted uint64                        // Options.To, which findBounds moves
+	ready  uint64                        // see [replay.Replay.ReadyBy]
+	last   uint64                        // up to where that may be moved
+	starts func(*perfdata.SampleID) bool // see [replay.Replay.StartsWith]
+	came   map[uint32]uint64             // see programsCame
+	ranges []timeline.Range              // Options.Ranges, and what probes ran
+	others map[uint64]bool               // addresses of pages that are kept although nobody asked for them
+	idle   []timeline.IdleMoment         // when tasks that change text did something else
+	ops    map[uint64]bool               // the structs ftrace_ops that kept trampolines hand over
 
-	setBack bool            // the clock was set back before the end
-	loaded  map[uint32]bool // ids of BPF programs whose load is kept, and the info
+	open    bool               // see staysOpen
+	losses  map[lossStart]bool // where losses begin
+	setBack bool               // the clock was set back before the end
+	loaded  map[uint32]bool    // ids of BPF programs whose load is kept, and the info
 }
 
 // keepsSnapshot reports whether the first copy of text is kept. One with an unknown time would
-// be taken for one that perf made. So would one that perf completes after the end of what is kept: what
-// shows that is not kept.
+// be taken for one that perf made. One that perf may have completed after the end of what is kept would be
+// taken for one of before.
 func (c *cut) keepsSnapshot() bool {
-	r := c.r.Report
-	late := r.Copied != nil && c.opts.To <= r.Copied.To && r.Copied.To < r.Horizon
-	return c.r.Snapshot != nil && !r.Undated && !late
+	// Nor does the part show when the copy was made, or all of it is spoiled.
+	never := c.ready == timeline.MaxTime && c.open || c.r.Report.Damaged
+	return c.r.Snapshot != nil && !c.r.Report.Undated && (c.ready < c.opts.To || never)
 }
 
 func page(addr uint64) uint64 { return addr &^ (pageSize - 1) }
@@ -345,6 +360,14 @@ func (c *cut) keeps(rec *perfdata.Record, id *perfdata.SampleID, unread error) (
 	if isMap := rec.Type == perfdata.RecordMMAP || rec.Type == perfdata.RecordMMAP2; isMap && unread == nil && c.r.ShowsCopy(id) {
 		return id.Time < c.opts.To, nil
 	}
+	switch rec.Type {
+	case perfdata.RecordSample, perfdata.RecordTextPoke: // some are not kept if others of their places are not
+	case perfdata.RecordAux, perfdata.RecordAuxOutputHWID: // their trace is not kept
+	default:
+		if unread == nil && c.starts(id) {
+			return id.Time < c.opts.To, nil
+		}
+	}
 	hotplug, hasGuests := c.r.ShowsHotplug(rec), len(c.r.Report.Guests) > 0
 	keep, decided := c.byType(rec)
 	if c.setBack && rec.Type != perfdata.RecordSample {
@@ -376,8 +399,49 @@ func (c *cut) keeps(rec *perfdata.Record, id *perfdata.SampleID, unread error) (
 			return false, err
 		}
 		return p.Time < c.opts.To && c.keepsPoke(&p), nil
+	case id.Time == 0 && (rec.Type == perfdata.RecordKSymbol || rec.Type == perfdata.RecordBPFEvent):
+		return c.keepsAnnounced(rec)
 	}
 	return id.Time < c.opts.To, nil // 0: perf made the record, of what was there before
+}
+
+// keepsAnnounced is keeps for what perf announced: code that was there when it began, or at its end. What came after
+// the end of what is kept would seem to have been there all the time, as its birth is not kept.
+func (c *cut) keepsAnnounced(rec *perfdata.Record) (bool, error) {
+	if c.ready < c.opts.To && (!c.r.AnnouncesLate() || c.opts.To == timeline.MaxTime) {
+		return true, nil
+	}
+	if rec.Type == perfdata.RecordBPFEvent {
+		var e perfdata.BPFEvent
+		if err := c.rec.BPFEvent(rec, &e); err != nil {
+			return false, err
+		}
+		came, known := c.programsCame()[e.ID]
+		return !known || came < c.opts.To, nil
+	}
+	var k perfdata.KSymbol
+	if err := c.rec.KSymbol(rec, &k); err != nil {
+		return false, err
+	}
+	for l := range c.r.Image.LifetimesAt(k.Addr) {
+		if l.Lo == k.Addr && l.Name == string(k.Name) && l.From < c.opts.To {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// programsCame returns when the BPF programs came whose code is known, by id.
+func (c *cut) programsCame() map[uint32]uint64 {
+	if c.came == nil {
+		c.came = make(map[uint32]uint64)
+		for l := range c.r.Image.Lifetimes {
+			if t, met := c.came[l.Program]; !met || l.From < t {
+				c.came[l.Program] = l.From
+			}
+		}
+	}
+	return c.came
 }
 
 const firstOfTool = perfdata.RecordHeaderAttr // perf itself writes the records from here on
@@ -435,7 +499,7 @@ func (c *cut) keepsSample(rec *perfdata.Record, id *perfdata.SampleID) bool {
 	case id.Event != nil && strings.HasPrefix(id.Event.Name, "module:"):
 		return id.Time < c.opts.To // without these, modules that have gone would seem to be still there
 	}
-	return c.opts.Samples && (id.Time == 0 || id.Time >= c.opts.From && id.Time < c.wanted)
+	return c.opts.Samples && (id.Time == 0 || id.Time >= c.opts.From && id.Time < c.asked) || id.Time < c.opts.To && c.starts(id)
 }
 
 // writeCounters copies the readings of probes' hit counters, and the formats of tracepoints
@@ -487,13 +551,25 @@ func (c *cut) writeRecords(w *perfdata.Writer) error {
 		return err
 	}
 	ends := c.findWitnesses()
+	c.findLosses()
+	rounds := timeline.MaxTime // rounds of what is older are kept
+	if c.open {
+		// Two rounds show that all is recorded up to lateRecord before the newest record of the first one, unless ring
+		// buffers were full of what is dropped here. So those behind the horizon are left out.
+		rounds = timeline.Later(max(c.r.Report.Horizon, c.r.Report.First), lateRecord)
+	}
+	newest := uint64(0)
 	sc := c.rec.Scan(perfdata.Rejoin())
 	for sc.Next() {
 		rec := sc.Record()
 		var id perfdata.SampleID
 		var unread error
 		if rec.Type < firstOfTool {
-			unread = c.rec.SampleID(rec, &id)
+			if unread = c.rec.SampleID(rec, &id); unread == nil {
+				newest = max(newest, id.Time)
+			}
+		} else if rec.Type == perfdata.RecordFinishedRound && newest > rounds {
+			continue
 		}
 		isSide := rec.Type < firstOfTool && rec.Type != perfdata.RecordSample && unread == nil
 		if isSide {
@@ -507,6 +583,12 @@ func (c *cut) writeRecords(w *perfdata.Writer) error {
 			if err = c.rec.BPFEvent(rec, &e); err == nil && e.Kind == perfdata.BPFLoad {
 				c.loaded[e.ID] = true
 			}
+		}
+		if !ok && err == nil && isSide && c.beginsLoss(&id) {
+			if err := writeWitness(w, &id); err != nil {
+				return err
+			}
+			ends.keep(&id)
 		}
 		if !ok || err != nil {
 			continue // records that cannot be read are the damage
@@ -641,8 +723,15 @@ func (c *cut) check(dir string) (result Result, err error) {
 	if c.r.Report.Damaged {
 		return result, fmt.Errorf("%w: damage of the recording", ErrHides)
 	}
+	if !c.r.Report.Clean && after.Report.Horizon > c.r.Report.Horizon {
+		return result, fmt.Errorf("%w: the end of the recording", ErrHides)
+	}
 	if by, _ := c.r.UncertaintyBefore(c.opts.To); after.Report.ClockUncertainty < by {
 		return result, fmt.Errorf("%w: times are uncertain by %d ns", ErrHides, by)
+	}
+	end := c.opts.To
+	if c.open { // nothing is known behind the horizon
+		end = min(end, timeline.Later(c.r.Report.Horizon, 1))
 	}
 	pairs := [][2]replay.Coverage{
 		{c.r.Report.Coverage.Pokes, after.Report.Coverage.Pokes},
@@ -651,11 +740,11 @@ func (c *cut) check(dir string) (result Result, err error) {
 	}
 	for _, p := range pairs {
 		for _, l := range p[0].Limits {
-			if l.From >= c.opts.To || l.Reason == timeline.OldBytesMismatch {
+			if l.From >= end || l.Reason == timeline.OldBytesMismatch {
 				continue
 			}
 			if !slices.ContainsFunc(p[1].Limits, func(o replay.Limit) bool {
-				return (o.Reason == l.Reason || missedUnchecked(l.Reason, o.Reason)) && o.From <= l.From && o.To >= min(l.To, c.opts.To)
+				return (o.Reason == l.Reason || missedUnchecked(l.Reason, o.Reason)) && o.From <= l.From && o.To >= min(l.To, end)
 			}) {
 				return result, fmt.Errorf("%w: %s (keeping samples may help)", ErrHides, l.Text)
 			}

@@ -435,21 +435,93 @@ func TestCutOffProbed(t *testing.T) {
 	}
 }
 
-// TestCutOff: of a recording that ends in the midst of a record what comes before
-// its horizon is kept, and nothing more is known of it.
+// TestCutOff: what is cut out of a recording that ends in the midst of a record has no clean end either. It answers as the
+// whole one, also by what comes after its horizon: changes that find other bytes, and those whose traps may be there before.
 func TestCutOff(t *testing.T) {
-	for _, name := range []string{"small", "lossy", "modfull"} {
+	later := 0 // changes after the horizon whose traps may be there before
+	for _, name := range []string{"small", "lossy", "modfull", "smalldup", "z72", "callgraph", "storm", "thunks"} {
 		t.Run(name, func(t *testing.T) {
 			whole := open(t, changed(t, name, func(data []byte) []byte { return data[:len(data)/10*6+3] }))
-			part, _ := cut(t, whole, trim.Options{})
-			if part.Report.Pokes.Total == 0 || part.Report.Horizon > whole.Report.Horizon {
-				t.Errorf("%d pokes up to %d, of %d up to %d", part.Report.Pokes.Total, part.Report.Horizon, whole.Report.Pokes.Total, whole.Report.Horizon)
+			end := whole.Report.Horizon
+			want := trapsOf(whole, end+1, nil)
+			var places []timeline.Range
+			for p, proven := range whole.Windows().Proven() {
+				places = append(places, timeline.Range{Lo: p.Addr, Hi: p.Addr + max(uint64(p.Len), 1)})
+				if p.Time > end && proven.From <= end {
+					later++
+				}
 			}
-			claims(t, part, whole, whole.Report.Horizon)
-			if l := part.Report.Coverage.Pokes.Limits; !slices.ContainsFunc(l, func(l replay.Limit) bool { return l.Reason == timeline.CPUCountsMissing }) {
-				t.Errorf("coverage is limited by %v alone", l)
+			half := end - (end-whole.Report.Begin)/2
+			until := min(endOf(whole, half)-1, end)
+			if part, _ := cut(t, whole, trim.Options{To: half}); part.Report.Horizon != until && name != "lossy" { // which had lost records then
+				t.Errorf("cut at %d: it ends at %d, want %d", half, part.Report.Horizon, until)
+			}
+			for r := range 2 { // the second one is a cut of the cut
+				part, _ := cut(t, whole, trim.Options{})
+				if part.Report.Pokes.Total == 0 || part.Report.Horizon != end {
+					t.Errorf("%d: %d pokes up to %d, want %d", r, part.Report.Pokes.Total, part.Report.Horizon, end)
+				}
+				claims(t, part, whole, end)
+				if name != "z72" { // padding
+					same(t, part, whole, places, end+1)
+				}
+				if diff := cmp.Diff(want, trapsOf(part, end+1, nil)); diff != "" {
+					t.Errorf("traps (-want +got):\n%s", diff)
+				}
+				if l := part.Report.Coverage.Pokes.Limits; !slices.ContainsFunc(l, func(l replay.Limit) bool { return l.Reason == timeline.CPUCountsMissing }) {
+					t.Errorf("coverage is limited by %v alone", l)
+				}
+				whole = part
 			}
 		})
+	}
+	if later == 0 {
+		t.Error("no change behind a horizon has a trap before")
+	}
+}
+
+// TestRoundsBehindHorizon: the rounds of a recording without a clean end show what is missing only as long as no ring buffer
+// was full. The samples that filled one are not kept, so rounds behind the horizon are dropped too.
+func TestRoundsBehindHorizon(t *testing.T) {
+	w, path := recordNOPs(t, &genperf.Kernel{CPUs: 2})
+	poke := func(i, at uint64, cpu uint32) error {
+		return w.TextPoke(&perfdata.TextPoke{Addr: genperf.TextAddr + 16*i, Old: []byte{0x90}, New: []byte{0x91}, SampleID: w.ID(at, cpu, 7)})
+	}
+	err := errors.Join(poke(0, 5e9, 1))
+	for i := range uint64(100) { // of CPU 1
+		raw := binary.LittleEndian.AppendUint64(nil, 40<<48|1<<32|uint64(perfdata.RecordSample))
+		for _, v := range []uint64{w.ID(0, 1, 7).ID, 7<<32 | 7, 5e9 + i, 1} {
+			raw = binary.LittleEndian.AppendUint64(raw, v)
+		}
+		err = errors.Join(err, w.WriteRecord(raw))
+	}
+	for i := range uint64(30) {
+		err = errors.Join(err, w.FinishedRound(), poke(1+i, 6e9+i*1e9, 0))
+	}
+	if err = errors.Join(err, w.End(40e9)); err != nil {
+		t.Fatal(err)
+	}
+	sc := open(t, path).Recording.Scan(perfdata.Only(perfdata.RecordTextPoke))
+	last := int64(0)
+	for sc.Next() {
+		last = sc.Record().Offset
+	}
+	data := filepath.Join(path, "data")
+	text, err := os.ReadFile(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	clear(text[48:56]) // the size of the records
+	if err := os.WriteFile(data, text[:last], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	whole := open(t, path)
+	if whole.Report.Horizon >= 5e9 {
+		t.Fatalf("it is known up to %d", whole.Report.Horizon)
+	}
+	part, _ := cut(t, whole, trim.Options{})
+	if part.Report.Horizon != whole.Report.Horizon || part.Report.Pokes != whole.Report.Pokes {
+		t.Errorf("%+v up to %d, want %+v up to %d", part.Report.Pokes, part.Report.Horizon, whole.Report.Pokes, whole.Report.Horizon)
 	}
 }
 
@@ -550,6 +622,9 @@ func TestAux(t *testing.T) {
 	}
 	trailer := []uint64{1<<32 | 1, 100, 0, 7} // pid and tid, time, CPU, id
 	record(perfdata.RecordAuxtraceInfo, 0, nil, 0, 1)
+	first := slices.Clone(trailer) // it shows since when the CPU was recorded, and is kept
+	first[1] = 50
+	record(perfdata.RecordComm, 0, nil, append([]uint64{1<<32 | 1, 'x'}, first...)...)
 	record(perfdata.RecordSwitch, 0, nil, trailer...)
 	record(perfdata.RecordAux, 0, nil, append([]uint64{0, 16, 0}, trailer...)...)
 	trace := []byte("0123456789abcdef")

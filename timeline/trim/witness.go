@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/textreplay/textreplay/perfdata"
+	"github.com/textreplay/textreplay/timeline"
 	"github.com/textreplay/textreplay/timeline/replay"
 )
 
@@ -40,7 +41,7 @@ type witnesses struct {
 
 // findWitnesses finds the events that recorded until the end of what is kept.
 func (c *cut) findWitnesses() *witnesses {
-	w := &witnesses{r: c.r, time: min(c.opts.To-min(c.opts.To, 1), c.r.Report.Horizon), of: make(map[int64][]*witness), byID: make(map[uint64]*witness)}
+	w := &witnesses{r: c.r, time: c.witnessed(), of: make(map[int64][]*witness), byID: make(map[uint64]*witness)}
 	if c.r.Report.Damaged {
 		return w // nothing is known anyway
 	}
@@ -49,6 +50,17 @@ func (c *cut) findWitnesses() *witnesses {
 		w.of[l.Buffer], w.byID[x.ID] = append(w.of[l.Buffer], x), x
 	}
 	return w
+}
+
+// witnessed returns the time of the witnesses. Where the clock counts ticks, or no clean end follows, a recording is
+// complete only up to the time before its newest records.
+func (c *cut) witnessed() uint64 {
+	horizon := c.r.Report.Horizon
+	end := c.r.NextTick(timeline.Later(horizon, 1))
+	if !c.open && !c.r.CountsTicks() || end > horizon+1 {
+		return min(c.opts.To-min(c.opts.To, 1), horizon)
+	}
+	return min(c.r.NextTick(c.opts.To), end)
 }
 
 // before writes the witnesses of a ring buffer before its first later record, so that the times do
@@ -91,9 +103,39 @@ func (w *witnesses) write(buffer int64, out *perfdata.Writer) error {
 		}
 		id := x.SampleID
 		id.Time = w.time
-		if err := out.Comm(0, &perfdata.Comm{Comm: []byte("swapper"), SampleID: id}); err != nil {
+		if err := writeWitness(out, &id); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// writeWitness writes a witness with the time, the CPU and the event of a trailer.
+func writeWitness(out *perfdata.Writer, id *perfdata.SampleID) error {
+	of := perfdata.SampleID{Time: id.Time, ID: id.ID, StreamID: id.StreamID, CPU: id.CPU, Event: id.Event}
+	return out.Comm(0, &perfdata.Comm{Comm: []byte("swapper"), SampleID: of})
+}
+
+// A lossStart is the last record before a loss in a ring buffer.
+type lossStart struct {
+	buffer int64
+	time   uint64
+}
+
+// findLosses finds the records after which records were lost. If such a record is dropped, a witness stands for it:
+// otherwise the loss would seem to have begun earlier.
+func (c *cut) findLosses() {
+	c.losses = make(map[lossStart]bool)
+	for _, l := range c.r.Report.Losses {
+		c.losses[lossStart{l.CPU, l.From}] = true
+	}
+}
+
+// beginsLoss reports whether records were lost after the one with this trailer, which is no sample.
+func (c *cut) beginsLoss(id *perfdata.SampleID) bool {
+	if len(c.losses) == 0 || id.Time == 0 || id.Time >= c.opts.To || len(c.r.Report.Guests) > 0 {
+		return false
+	}
+	buffer, ok := c.r.BufferOf(id)
+	return ok && c.losses[lossStart{buffer, id.Time}]
 }

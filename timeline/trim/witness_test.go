@@ -9,8 +9,12 @@ import (
 	"os/exec"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/textreplay/textreplay/internal/corpus"
+	"github.com/textreplay/textreplay/internal/genperf"
 	"github.com/textreplay/textreplay/perfdata"
+	"github.com/textreplay/textreplay/timeline"
 	"github.com/textreplay/textreplay/timeline/replay"
 	"github.com/textreplay/textreplay/timeline/trim"
 )
@@ -80,6 +84,48 @@ func TestNoWitnessOfLosses(t *testing.T) {
 		if part.Report.Horizon > l.From {
 			t.Errorf("cut in a loss from %d to %d: it ends at %d", l.From, l.To, part.Report.Horizon)
 		}
+	}
+}
+
+// TestLossStart: a loss begins when it began in the whole recording, although the record before it is dropped.
+func TestLossStart(t *testing.T) {
+	whole := open(t, recording("lossy"))
+	text := whole.Report.Segments[0].Lo
+	for _, opts := range []trim.Options{{}, {Ranges: []timeline.Range{{Lo: text, Hi: text + 1}}}} {
+		part, _ := cut(t, whole, opts)
+		if diff := cmp.Diff(whole.Report.Losses, part.Report.Losses); diff != "" {
+			t.Errorf("%v: losses (-whole +cut):\n%s", opts.Ranges, diff)
+		}
+	}
+}
+
+// TestTicks: what is cut out of a recording whose clock counts the kernel's ticks has such a clock too, wherever it is cut.
+func TestTicks(t *testing.T) {
+	const tick = 4_000_000
+	w, path := recordNOPs(t, &genperf.Kernel{CPUs: 2})
+	for i := range uint64(20) {
+		err := w.TextPoke(&perfdata.TextPoke{Addr: genperf.TextAddr + 16*i, Old: []byte{0x90}, New: []byte{0x91}, SampleID: w.ID(genperf.Copied+i*25*tick, uint32(i%2), 7)})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.End(genperf.Copied + 500*tick); err != nil {
+		t.Fatal(err)
+	}
+	whole := open(t, path)
+	if !whole.CountsTicks() {
+		t.Fatal("it counts no ticks")
+	}
+	for _, to := range []uint64{0, genperf.Copied + 100*tick - 1, genperf.Copied + 100*tick, genperf.Copied + 100*tick + 1, genperf.Copied + 333*tick + tick/3} {
+		part, _ := cut(t, whole, trim.Options{To: to})
+		end := whole.Report.Horizon
+		if to != 0 {
+			end = min(end, whole.NextTick(endOf(whole, to))-1)
+		}
+		if !part.CountsTicks() || part.Report.Begin != whole.Report.Begin || part.Report.Horizon != end {
+			t.Errorf("cut at %d: ticks %v, from %d to %d, want %d to %d", to, part.CountsTicks(), part.Report.Begin, part.Report.Horizon, whole.Report.Begin, end)
+		}
+		claims(t, part, whole, end)
 	}
 }
 
