@@ -350,7 +350,9 @@ func (r *Replay) InfosAfter(t uint64) map[uint32]bool {
 func (r *Replay) trusts(p *perfdata.BPFProg, t uint64) (known bool) {
 	for f := range p.Funcs() {
 		for s := range r.Image.At(t).Spans(f.Addr, uint64(len(f.Code))) {
-			if s.Standing != timeline.Known || !bytes.Equal(s.Bytes, f.Code[s.Addr-f.Addr:][:s.Len]) {
+			// Where no change of text is recorded, a byte that the kernel may patch is known at no time.
+			never := s.Standing == timeline.Unconfirmed && s.Reason == timeline.NoCoverage && s.Source == timeline.SourceProgInfo
+			if s.Standing != timeline.Known && !never || !bytes.Equal(s.Bytes, f.Code[s.Addr-f.Addr:][:s.Len]) {
 				return false // it may have changed since, or have changed before perf read the info
 			}
 			known = known || s.Source == timeline.SourceProgInfo

@@ -46,7 +46,9 @@ type Options struct {
 	// restricted; a small image is faster to build. nil restricts nothing. Load
 	// calls Only before it reads the recording. k is the symbol table, nil if there
 	// is none. Bytes at other addresses are Unknown, for the reason OutsideImage.
-	// Report.Conflicts counts only those inside. See [Near].
+	// Report.Conflicts counts only those inside. Where the copy of kernel text has bytes without a
+	// name, the reason is NotText or HoleInSnapshot by all of those next to one another inside, so it may be the
+	// other one in the whole image; both are Unknown. See [Near].
 	Only func(k *kcore.Kallsyms) []timeline.Range
 	// Copies are more copies of the same kernel, each made at a known time.
 	Copies []Copy

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/textreplay/textreplay/internal/corpus"
 	"github.com/textreplay/textreplay/kcore"
 	"github.com/textreplay/textreplay/perfdata"
 	"github.com/textreplay/textreplay/timeline"
@@ -507,5 +508,34 @@ func TestSetBackNearTheEnd(t *testing.T) {
 	s := &scan{buffers: []*ringBuffer{b}}
 	if by, twice := s.setBackTo(end); by != 145 || len(twice) != 1 || twice[0] != (timeline.Interval{From: end - 150, To: end}) {
 		t.Errorf("set back by %d, %v", by, twice)
+	}
+}
+
+// TestInfosAfterUnrecorded: kernels of arm64 record no change of text, so the bytes that they patch are never known. The
+// others are known by the info, whenever perf read it.
+func TestInfosAfterUnrecorded(t *testing.T) {
+	r, err := Load(filepath.Join(corpus.Root(), "testdata", "arm64", "rec.data"), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	trusted, patched := 0, 0
+	for l := range r.Image.Lifetimes {
+		if l.Program == 0 || l.From == 0 || l.To < l.From+2e6 {
+			continue
+		}
+		known, unsure := false, false
+		for s := range r.Image.At(l.From+1e6).Spans(l.Lo, l.Hi-l.Lo) {
+			known, unsure = known || s.Standing == timeline.Known, unsure || s.Reason == timeline.NoCoverage
+		}
+		if !known || r.InfosAfter(l.From + 1e6)[l.Program] {
+			continue
+		}
+		if trusted++; unsure {
+			patched++
+		}
+	}
+	if trusted == 0 || patched == 0 {
+		t.Errorf("of %d programs the info is trusted, of %d of them a part is never known", trusted, patched)
 	}
 }

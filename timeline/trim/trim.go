@@ -17,6 +17,7 @@ package trim
 
 import (
 	"bufio"
+	"debug/elf"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -139,6 +140,7 @@ func write(d *outfile.Dir, r *replay.Replay, opts Options) (Result, error) {
 	c := &cut{r: r, rec: r.Recording, opts: opts, open: staysOpen(r), ops: make(map[uint64]bool), loaded: make(map[uint32]bool)}
 	c.reachStart()
 	c.choosePages()
+	c.choosePrecedingCalls()
 	c.findBounds()
 	_, twice := r.UncertaintyBefore(c.opts.To)
 	c.setBack = len(twice) > 0
@@ -264,6 +266,25 @@ func (c *cut) choosePages() {
 			}
 		}
 	}
+}
+
+// choosePrecedingCalls finds the pages by which a sample's return address is named that is where a function begins: either
+// a call comes before it, or an interrupt came there.
+func (c *cut) choosePrecedingCalls() {
+	k := c.r.Kallsyms()
+	if !c.opts.Samples || len(c.opts.Ranges) == 0 || k == nil || c.r.Machine() != elf.EM_X86_64 {
+		return
+	}
+	const longestCall = 5
+	c.sampled(func(addr uint64) {
+		if s, _, ok := k.Find(addr); ok && s.Addr == addr {
+			for p := range pagesOf(addr-longestCall, longestCall) {
+				if c.inSnapshot(p) {
+					c.pages[p] = true
+				}
+			}
+		}
+	})
 }
 
 // chooseChanged finds the pages that are kept because something changed there, or ran there.

@@ -27,6 +27,7 @@ import (
 	"github.com/textreplay/textreplay/kcore"
 	"github.com/textreplay/textreplay/perfdata"
 	"github.com/textreplay/textreplay/timeline"
+	"github.com/textreplay/textreplay/timeline/pprofexport"
 	"github.com/textreplay/textreplay/timeline/replay"
 	"github.com/textreplay/textreplay/timeline/trim"
 )
@@ -539,6 +540,60 @@ func TestPerf(t *testing.T) {
 	}
 	if n := strings.Count(string(out), "PERF_RECORD_TEXT_POKE"); uint64(n) != whole.Report.Pokes.Total {
 		t.Errorf("perf lists %d text pokes, want %d", n, whole.Report.Pokes.Total)
+	}
+}
+
+// TestProfile: the samples that are kept make the profile that they make of the whole recording, also where only one page of
+// text is kept.
+func TestProfile(t *testing.T) {
+	// An interrupt comes at the beginning of a function, behind no call.
+	plain := open(t, recording("callgraph"))
+	var begins uint64
+	for addr := plain.Report.Segments[0].Lo + 4096; begins == 0; addr++ {
+		before := make([]byte, 5)
+		if s, ok := plain.Image.At(plain.Report.Begin).Symbol(addr); !ok || s.Addr != addr || plain.Image.At(plain.Report.Begin).Read(addr-5, before).Given < 5 {
+			continue
+		}
+		if before[0] != 0xe8 && before[3] != 0xff {
+			begins = addr
+		}
+	}
+	whole := open(t, changed(t, "callgraph", func(data []byte) []byte {
+		sc := plain.Recording.Scan(perfdata.Only(perfdata.RecordSample))
+		for sc.Next() {
+			var s perfdata.Sample
+			if plain.Recording.Sample(sc.Record(), &s) != nil || s.Time < plain.Report.Begin {
+				continue
+			}
+			chain, err := s.Callchain()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, addr := range chain.All() {
+				if i >= 2 && addr>>47 == 1<<17-1 && addr < perfdata.CallchainContextMax {
+					at := bytes.Index(data[sc.Record().Offset:], binary.LittleEndian.AppendUint64(nil, addr))
+					binary.LittleEndian.PutUint64(data[int(sc.Record().Offset)+at:], begins)
+					return data
+				}
+			}
+		}
+		t.Fatal("no call chain in the kernel")
+		return nil
+	}))
+	folded := func(r *replay.Replay, from, to uint64) string {
+		var out bytes.Buffer
+		if _, err := pprofexport.WriteFolded(&out, r, pprofexport.Options{From: from, To: to, Labels: pprofexport.AllLabels}); err != nil {
+			t.Fatal(err)
+		}
+		return out.String()
+	}
+	text, half := whole.Report.Segments[0].Lo, whole.Report.First+(whole.Report.Horizon-whole.Report.First)/2
+	for _, opts := range []trim.Options{{}, {To: half}, {From: half}, {Ranges: []timeline.Range{{Lo: text, Hi: text + 1}}}} {
+		opts.Samples = true
+		part, _ := cut(t, whole, opts)
+		if diff := cmp.Diff(folded(whole, opts.From, opts.To), folded(part, opts.From, opts.To)); diff != "" {
+			t.Errorf("%+v (-whole +cut):\n%s", opts, diff)
+		}
 	}
 }
 
