@@ -64,7 +64,8 @@ type Options struct {
 	// are always kept, and one that shows when perf had copied kernel text, if nothing else does.
 	Samples bool
 	// Aux keeps hardware trace (Intel PT, Arm ETM), all of it, and the records
-	// that a decoder of it needs: context switches, tasks and their memory maps.
+	// that a decoder of it needs: context switches, tasks and their memory maps. The records that describe
+	// parts of the trace (AUX) are all kept. Those from To on get the time of the last record that is kept.
 	// A section of trace is held in memory while it is written.
 	Aux bool
 }
@@ -383,7 +384,7 @@ func (c *cut) keeps(rec *perfdata.Record, id *perfdata.SampleID, unread error) (
 	}
 	switch rec.Type {
 	case perfdata.RecordSample, perfdata.RecordTextPoke: // some are not kept if others of their places are not
-	case perfdata.RecordAux, perfdata.RecordAuxOutputHWID: // their trace is not kept
+	case perfdata.RecordAux, perfdata.RecordAuxOutputHWID: // they describe trace
 	default:
 		if unread == nil && c.starts(id) {
 			return id.Time < c.opts.To, nil
@@ -393,6 +394,9 @@ func (c *cut) keeps(rec *perfdata.Record, id *perfdata.SampleID, unread error) (
 	keep, decided := c.byType(rec)
 	if c.setBack && rec.Type != perfdata.RecordSample {
 		decided = false // any record of a task may show since when the clock was set back
+	}
+	if decided && unread == nil && id.Time >= c.opts.To && !isAux(rec) {
+		keep = false
 	}
 	bounds := unread == nil && c.isBound(rec, id)
 	if decided && !hotplug && !hasGuests && !bounds {
@@ -463,6 +467,26 @@ func (c *cut) programsCame() map[uint32]uint64 {
 		}
 	}
 	return c.came
+}
+
+// isAux reports whether a record describes a part of the hardware trace, which may reach from before the end of what is
+// kept to after it.
+func isAux(rec *perfdata.Record) bool {
+	return rec.Type == perfdata.RecordAux || rec.Type == perfdata.RecordAuxOutputHWID
+}
+
+// atTime returns a copy of a record that is no sample, with this time in its trailer, which is id. A record of a later
+// time would show that the CPU was recorded until then, with all changes of text.
+func atTime(order binary.ByteOrder, raw []byte, id *perfdata.SampleID, t uint64) []byte {
+	raw = slices.Clone(raw)
+	at := len(raw) - 8 // of the time: ids and the CPU follow it
+	for _, field := range [...]perfdata.SampleType{perfdata.SampleEventID, perfdata.SampleStreamID, perfdata.SampleCPU, perfdata.SampleIdentifier} {
+		if id.Has&field != 0 {
+			at -= 8
+		}
+	}
+	order.PutUint64(raw[at:], t)
+	return raw
 }
 
 const firstOfTool = perfdata.RecordHeaderAttr // perf itself writes the records from here on
@@ -618,6 +642,9 @@ func (c *cut) writeRecords(w *perfdata.Writer) error {
 			ends.keep(&id)
 		}
 		raw := rec.Raw
+		if isAux(rec) && unread == nil && id.Time > ends.time {
+			raw = atTime(c.rec.ByteOrder(), raw, &id, ends.time)
+		}
 		if trace := sc.Payload(); trace != nil {
 			raw = slices.Concat(raw, trace)
 		}

@@ -711,6 +711,37 @@ func TestAux(t *testing.T) {
 	}
 }
 
+// TestAuxEnds: with Aux too, nothing is known behind the end of what is kept, where changes are left out. The record that
+// describes trace of before and after the end is kept, with a time before.
+func TestAuxEnds(t *testing.T) {
+	w, path := recordNOPs(t, &genperf.Kernel{CPUs: 1})
+	aux := binary.LittleEndian.AppendUint64(nil, 64<<48|uint64(perfdata.RecordAux))
+	for _, v := range []uint64{0, 16, 0, 7<<32 | 7, 5e9, 0, w.ID(0, 0, 7).ID} { // tid, time, cpu, identifier
+		aux = binary.LittleEndian.AppendUint64(aux, v)
+	}
+	change := binary.LittleEndian.AppendUint64(nil, 40<<48|uint64(perfdata.RecordSwitch))
+	for _, v := range []uint64{7<<32 | 7, 7e9, 0, w.ID(0, 0, 7).ID} {
+		change = binary.LittleEndian.AppendUint64(change, v)
+	}
+	err := errors.Join(w.Poke(2e9, genperf.TextAddr, []byte{0x90}, []byte{0x91}), w.WriteRecord(aux),
+		w.Poke(6e9, genperf.TextAddr, []byte{0x91}, []byte{0x92}), w.WriteRecord(change), w.End(9e9+1)) // which counts no ticks
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole := open(t, path)
+	part, dir := cut(t, whole, trim.Options{To: 2_500_000_000, Aux: true, Ranges: []timeline.Range{{Lo: genperf.TextAddr + 4096, Hi: genperf.TextAddr + 4097}}})
+	sc := part.Recording.Scan(perfdata.Only(perfdata.RecordAux))
+	var id perfdata.SampleID
+	if !sc.Next() || part.Recording.SampleID(sc.Record(), &id) != nil || id.Time != part.Report.Horizon || id.TID != 7 {
+		t.Errorf("an AUX record of %d by %d; it ends at %d", id.Time, id.TID, part.Report.Horizon)
+	}
+	if part.Report.Horizon != 2_499_999_999 {
+		t.Errorf("it ends at %d", part.Report.Horizon)
+	}
+	inOrder(t, dir)
+	claims(t, part, whole, whole.Report.Horizon)
+}
+
 // TestInfoReadLater: perf may have read the info of a program after the end of the window, and after records were
 // lost behind it. The whole recording knows nothing of its code then, so the info is dropped.
 func TestInfoReadLater(t *testing.T) {
