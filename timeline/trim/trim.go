@@ -17,6 +17,7 @@ package trim
 
 import (
 	"bufio"
+	"bytes"
 	"debug/elf"
 	"encoding/binary"
 	"errors"
@@ -141,6 +142,7 @@ func write(d *outfile.Dir, r *replay.Replay, opts Options) (Result, error) {
 	c := &cut{r: r, rec: r.Recording, opts: opts, open: staysOpen(r), ops: make(map[uint64]bool), loaded: make(map[uint32]bool)}
 	c.reachStart()
 	c.choosePages()
+	c.chooseThunk()
 	c.choosePrecedingCalls()
 	c.findBounds()
 	_, twice := r.UncertaintyBefore(c.opts.To)
@@ -264,6 +266,36 @@ func (c *cut) choosePages() {
 		for p := range pagesOfCopy(snap) {
 			if choose(p); len(c.opts.Ranges) == 0 {
 				c.pages[p] = true // it differs from the first copy, perhaps without a poke
+			}
+		}
+	}
+}
+
+// chooseThunk finds the page of a call thunk, if the copy of text has one. Without it, a large part of text would show that
+// this kernel writes none (rule coverage of docs/truth.md).
+func (c *cut) chooseThunk() {
+	if c.r.Snapshot == nil || c.r.Snapshot.Core == nil || c.r.Machine() != elf.EM_X86_64 {
+		return
+	}
+	lo, hi := c.r.Image.Text()
+	for _, s := range c.r.Snapshot.Core.Segments {
+		if s.Addr >= hi || s.Addr+uint64(len(s.Data)) <= lo {
+			continue
+		}
+		// sarq $5, %gs:ABS32, 10 bytes; since Linux 6.8 sarq $5, %gs:REL32(%rip), 9 bytes
+		for _, head := range []string{"\x65\x48\xc1\x3c\x25", "\x65\x48\xc1\x3d"} {
+			for at, n := 0, len(head)+5; ; at++ {
+				i := bytes.Index(s.Data[at:], []byte(head))
+				if i < 0 || at+i+n > len(s.Data) {
+					break
+				}
+				if at += i; s.Data[at+n-1] != 5 {
+					continue
+				}
+				for p := range pagesOf(s.Addr+uint64(at), uint64(n)) {
+					c.pages[p] = true
+				}
+				return
 			}
 		}
 	}

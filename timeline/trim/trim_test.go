@@ -122,6 +122,32 @@ func TestPaddingAcross(t *testing.T) {
 	}
 }
 
+// TestThunkElsewhere: a large part of text without a call thunk does not show that the kernel writes none, if another part
+// has one.
+func TestThunkElsewhere(t *testing.T) {
+	const mib, padding = 1 << 20, 2<<20 - 16
+	text := bytes.Repeat([]byte{0xcc}, 3*mib)
+	copy(text[4096-5:], "\x65\x48\xc1\x3d\x01\x02\x03\x04\x05") // over the end of a page
+	copy(text[padding:], bytes.Repeat([]byte{0x90}, 16))
+	k := &genperf.Kernel{Machine: elf.EM_X86_64, Arch: "x86_64", Release: "6.12.0", Order: binary.LittleEndian, Addr: genperf.TextAddr, Text: text, CPUs: 1,
+		Symbols: []kcore.ELFSymbol{{Name: "f", Addr: genperf.TextAddr}, {Name: "g", Addr: genperf.TextAddr + padding + 16}}}
+	path := filepath.Join(t.TempDir(), "rec.data")
+	w, err := k.Record(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.End(9e9); err != nil {
+		t.Fatal(err)
+	}
+	whole := open(t, path)
+	part, _ := cut(t, whole, trim.Options{Ranges: []timeline.Range{{Lo: genperf.TextAddr + mib, Hi: genperf.TextAddr + 3*mib}}})
+	for which, r := range map[string]*replay.Replay{"whole": whole, "cut": part} {
+		if b := r.Image.At(5e9).Read(genperf.TextAddr+padding+8, make([]byte, 1)); b.Reason != timeline.ThunkPadding {
+			t.Errorf("%s: %v (%v), want padding", which, b.Standing, b.Reason)
+		}
+	}
+}
+
 func TestClaims(t *testing.T) {
 	for _, name := range []string{"small", "rich", "lossy", "uponline", "modfull", "hotplug", "thunks"} {
 		t.Run(name, func(t *testing.T) {
