@@ -8,10 +8,12 @@ import (
 	"errors"
 	"io/fs"
 	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/textreplay/textreplay/internal/pathname"
+	"github.com/textreplay/textreplay/recorder/journal"
 	"github.com/textreplay/textreplay/timeline"
 	"github.com/textreplay/textreplay/timeline/replay"
 	"github.com/textreplay/textreplay/timeline/trim"
@@ -33,10 +35,11 @@ With --time it keeps nothing from B on and no samples before A. It keeps the cha
 before A, because the answers from A to B depend on them, and those that are being
 made at B, up to the last one: their traps may be there before B. If perf may have
 copied kernel text at B or later, it keeps what changes text until the copy was
-complete. Of a recording of perf record --threads it keeps nothing behind the time up
-to which that is complete. With --symbol it keeps only the pages of these functions,
-with their changes, all dynamic code, and the pages of other changes that bound the
-traps.
+complete, and of what "textreplay record" recorded with probes, until their hit
+counters were read next. Of a recording of perf record --threads it keeps nothing
+behind the time up to which that is complete. With --symbol it keeps only the pages of
+these functions, with their changes, all dynamic code, and the pages of other changes
+that bound the traps.
 
 If the small recording says that bytes are known, so does the whole one, unless a change
 from B on finds other bytes there, or shows that clocks differ. A record of the idle
@@ -149,10 +152,18 @@ func knowsUntil(r *replay.Replay, known trim.Result, to uint64) string {
 		return "; nothing is known in it after its last record, at " + replay.Seconds(known.Horizon)
 	case known.Horizon > to-1 && known.Horizon <= r.ReadyBy():
 		return "; it ends at " + replay.Seconds(known.Horizon) + ", as perf may have copied kernel text until then"
+	case known.Horizon > to-1 && isReading(r, known.Horizon):
+		return "; it ends at " + replay.Seconds(known.Horizon) + ", when the probes' hit counters were read"
 	case known.Horizon > to-1:
 		return "; its last change is of " + replay.Seconds(known.Horizon) + ", as its trap may be there before"
 	}
 	return ""
+}
+
+// isReading reports whether a reading of probes' hit counters in the recorder's journal ended at a time.
+func isReading(r *replay.Replay, t uint64) bool {
+	entries, _ := r.Journal()
+	return slices.ContainsFunc(entries, func(e journal.Entry) bool { return e.Counters != nil && e.Counters.To == t })
 }
 
 // treeSize returns how many bytes the files under dir have.

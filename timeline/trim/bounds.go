@@ -44,6 +44,21 @@ func (c *cut) reachStart() {
 	}
 }
 
+// reachReading moves the end of what is kept to the next reading of probes' hit counters in the journal of "textreplay
+// record", if there is one: it alone shows that no sample of before is missing. The recorder reads them every few seconds.
+func (c *cut) reachReading() {
+	entries, _ := c.r.Journal()
+	next := timeline.MaxTime
+	for _, e := range entries {
+		if e.Counters != nil && e.Counters.From >= c.opts.To {
+			next = min(next, e.Counters.To)
+		}
+	}
+	if next <= c.last {
+		c.opts.To = timeline.Later(next, 1)
+	}
+}
+
 // staysOpen reports whether neither a recording nor what is cut out of it has a clean end.
 func staysOpen(r *replay.Replay) bool {
 	entries, bad := r.Journal()

@@ -46,7 +46,8 @@ type Options struct {
 	// at To are kept up to the last one, with what else changes text up to there: a CPU may meet their
 	// traps before To. And if perf may have copied kernel text at To or later, all records of text are
 	// kept up to [replay.Replay.ReadyBy], if the recording is complete up to there. If it is not, the
-	// copy may be left out, with its names.
+	// copy may be left out, with its names. Of probes whose hit counters "textreplay record" read, all
+	// is kept up to the next reading.
 	//
 	// A recording of several files (perf record --threads) has no clean end, and what is cut out of it has.
 	// So of such a recording nothing is kept behind its horizon. Times are in nanoseconds of the
@@ -141,6 +142,7 @@ func Write(dir string, r *replay.Replay, opts Options) (Result, error) {
 func write(d *outfile.Dir, r *replay.Replay, opts Options) (Result, error) {
 	c := &cut{r: r, rec: r.Recording, opts: opts, open: staysOpen(r), ops: make(map[uint64]bool), loaded: make(map[uint32]bool)}
 	c.reachStart()
+	c.reachReading()
 	c.choosePages()
 	c.chooseThunk()
 	c.choosePrecedingCalls()
