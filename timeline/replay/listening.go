@@ -280,11 +280,12 @@ func (r *Replay) ReadyBy() uint64 {
 // AnnouncesLate reports whether perf announced at the end what was loaded then (--tail-synthesize).
 func (r *Replay) AnnouncesLate() bool { return r.scanned().announcedLate }
 
-// StaysOpen reports whether the recording has no clean end, and a file with its features has none either, whatever
-// records it has.
+// StaysOpen reports whether the recording has no clean end, and a file with its features and events has none either,
+// whatever records it has. A [perfdata.Writer] writes the names of events as a feature.
 func (r *Replay) StaysOpen() bool {
 	s := r.scanned()
-	return !s.clean && (len(s.rec.Features()) == 0 || s.options.Switched || s.options.Pipe)
+	bare := len(s.rec.Features()) == 0 && !slices.ContainsFunc(s.rec.Events(), func(e *perfdata.Event) bool { return e.Name != "" })
+	return !s.clean && (bare || s.options.Switched || s.options.Pipe)
 }
 
 // StartsWith returns a function that reports whether a record with this trailer shows when perf had copied kernel text, or

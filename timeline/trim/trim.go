@@ -50,7 +50,8 @@ type Options struct {
 	// is kept up to the next reading.
 	//
 	// A recording of several files (perf record --threads) has no clean end, and what is cut out of it has.
-	// So of such a recording nothing is kept behind its horizon. Times are in nanoseconds of the
+	// So has what is cut out of one that was cut off, if its events have names (formats of probes were
+	// given). So of such a recording nothing is kept behind its horizon. Times are in nanoseconds of the
 	// records' clock.
 	To uint64
 	// Samples before From are dropped. Other records before From are kept, because
