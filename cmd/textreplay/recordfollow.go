@@ -297,6 +297,9 @@ func (f *recordFollower) record(rec *perfdata.Recording, x *perfdata.Record) err
 			return nil
 		}
 	case perfdata.RecordLost:
+		if f.probes != nil {
+			f.probes.Change(x)
+		}
 		var l perfdata.Lost
 		var id perfdata.SampleID
 		if rec.Lost(x, &l) != nil || rec.SampleID(x, &id) != nil {

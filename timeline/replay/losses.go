@@ -194,10 +194,15 @@ func (x *lossTimes) between(from, to uint64) bool {
 	return i < len(x.ends) && x.begins[i] < to || x.since < to
 }
 
-// touches reports whether some loss has a moment from one time to another one, both included.
-func (x *lossTimes) touches(from, to uint64) bool {
+// around returns the time from the beginning of the first loss that has a moment from one time to another
+// one, both included, to the end of the last one. one says that there is only one; ok is false if there is none.
+func (x *lossTimes) around(from, to uint64) (v timeline.Interval, one, ok bool) {
 	i, _ := slices.BinarySearch(x.ends, from)
-	return i < len(x.ends) && x.begins[i] <= to
+	k := sort.Search(len(x.begins), func(k int) bool { return x.begins[k] > to }) - 1
+	if i > k {
+		return timeline.Interval{}, false, false
+	}
+	return timeline.Interval{From: x.begins[i], To: x.ends[k]}, i == k, true
 }
 
 // widenLosses is for records that perf inject put into the order of time. An interrupt may have

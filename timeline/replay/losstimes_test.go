@@ -35,10 +35,17 @@ func TestLossTimes(t *testing.T) {
 		from := rng.Uint64N(12)
 		to := from + rng.Uint64N(4)
 		between := since < to || slices.ContainsFunc(all, func(l Loss) bool { return l.From < to && from < l.To })
-		touches := slices.ContainsFunc(all, func(l Loss) bool { return l.From <= to && from <= l.To })
+		var touching []Loss
+		want := timeline.Interval{From: timeline.MaxTime}
+		for _, l := range all {
+			if l.From <= to && from <= l.To {
+				touching, want = append(touching, l), timeline.Interval{From: min(want.From, l.From), To: max(want.To, l.To)}
+			}
+		}
 		x := lossTimesOf(buffers...)
-		if x.between(from, to) != between || x.touches(from, to) != touches {
-			t.Fatalf("from %d to %d of %v, since %d: %v and %v, want %v and %v", from, to, all, since, x.between(from, to), x.touches(from, to), between, touches)
+		v, one, ok := x.around(from, to)
+		if x.between(from, to) != between || ok != (len(touching) > 0) || ok && v != want || one && len(touching) != 1 {
+			t.Fatalf("from %d to %d of %v, since %d: %v, %v %v %v, want %v and %v", from, to, all, since, x.between(from, to), v, one, ok, between, touching)
 		}
 	}
 }

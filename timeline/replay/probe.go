@@ -83,8 +83,9 @@ type probeWrite struct {
 	hasCopy      bool   // a sample of __text_poke says what is written
 	copyLo       uint64 // the addresses that it names
 	copyHi       uint64
-	exact        bool // it is part of a call of __text_poke that is in probeLog.copies
-	copied       bool // and its bytes are
+	exact        bool   // it is part of a call of __text_poke that is in probeLog.copies
+	lost         uint64 // the records that its ring buffer lost between the two samples
+	copied       bool   // and its bytes are
 }
 
 // notText is the index of a write that is none of text.
@@ -280,6 +281,11 @@ func (s *scan) addProbed() {
 			p.place(w, lo, hi)
 		}
 		if p.disarms(w) {
+			continue
+		}
+		if w.lost > 1 {
+			p.unpair(w)
+			delete(newest, w.tid)
 			continue
 		}
 		if w.known() {

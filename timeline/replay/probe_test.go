@@ -238,8 +238,8 @@ func TestProbes(t *testing.T) {
 		"100..300 known "+wordNOP,
 		"300..480 unconfirmed probe-missed "+wordNOP,
 		"480..500 in_flight explicit-window "+wordB,
-		"500..950 unconfirmed probe-missed "+wordB,
-		"950.. unconfirmed probe-unchecked "+wordB)
+		"500..1000000950 unconfirmed probe-missed "+wordB,
+		"1000000950.. unconfirmed probe-unchecked "+wordB)
 	for _, tt := range []struct {
 		name string
 		set  func(w *tape) // before the first record

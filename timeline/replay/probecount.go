@@ -317,7 +317,11 @@ func (s *scan) coverCounts(c *Coverage) {
 	}
 	usable := false
 	for _, e := range p.events {
-		if e.role != probeCopy && e.role != probeAfter { // each AFTER has its BEFORE, see coverPairs
+		switch e.role {
+		case probeCopy:
+		case probeAfter: // each has its BEFORE, see coverPairs
+			s.coverMissed(c, e)
+		default:
 			usable = s.coverHits(c, e) || usable
 		}
 	}
@@ -368,7 +372,7 @@ func (s *scan) coverHits(c *Coverage, e *probeEvent) (usable bool) {
 		}
 		switch {
 		case int64(h.missed) != missed:
-			c.limit(timeline.ProbeMissed, from, r.to, "the kernel could not run %s at %d of its hits before %s", e.label(), int64(h.missed)-missed, Seconds(r.to))
+			s.limitMissed(c, e, from, r.to, int64(h.missed)-missed)
 		case least != most:
 			continue // text changed meanwhile
 		case last == nil && known && most == without:
@@ -385,7 +389,7 @@ func (s *scan) coverHits(c *Coverage, e *probeEvent) (usable bool) {
 			continue // their samples come later
 		case most > without && last != nil && s.explained(c, from, r.to):
 		default:
-			c.limit(timeline.ProbeMissed, from, r.to, "%s has %d hits more than samples before %s", e.label(), most-without, Seconds(r.to))
+			c.limit(timeline.ProbeMissed, from, timeline.Later(r.to, longestHit), "%s has %d hits more than samples before %s", e.label(), most-without, Seconds(r.to))
 		}
 		last, without, missed = r, most, int64(h.missed)
 	}
@@ -397,12 +401,36 @@ func (s *scan) coverHits(c *Coverage, e *probeEvent) (usable bool) {
 	return true
 }
 
+// coverMissed limits the coverage where the kernel missed a hit of an event, by the readings that have it.
+func (s *scan) coverMissed(c *Coverage, e *probeEvent) {
+	from, missed := uint64(0), uint64(0)
+	for i := range s.probes.readings {
+		r := &s.probes.readings[i]
+		h, has := r.hits[e.name]
+		if has && h.missed != missed {
+			s.limitMissed(c, e, from, r.to, int64(h.missed-missed))
+		}
+		if has {
+			from, missed = r.from, h.missed
+		}
+	}
+}
+
+// limitMissed limits the coverage from one reading to another one, between which the kernel missed hits. A change
+// that began before the second one may end after it.
+func (s *scan) limitMissed(c *Coverage, e *probeEvent, from, to uint64, hits int64) {
+	c.limit(timeline.ProbeMissed, from, timeline.Later(to, longestHit), "the kernel could not run %s at %d of its hits before %s", e.label(), hits, Seconds(to))
+}
+
+// longestHit is the most time, in nanoseconds, from the hit of a BEFORE to its sample, and to the end of the
+// change. Both take a few microseconds on a CPU that is not interrupted. A host may let a virtual CPU wait.
+const longestHit = 1e9
+
 // counting returns how many hits may be counted by a reading at t although their samples have
 // a later time. A CPU counts a hit, and then takes the time of its sample, without being
 // scheduled between. A host may let a virtual CPU wait there.
 func (p *probeLog) counting(e *probeEvent, t uint64) int64 {
-	const longest = 1e9 // ns
-	return min(int64(len(p.cpus)), int64(samplesUpTo(e.times, t+longest)-samplesUpTo(e.times, t)))
+	return min(int64(len(p.cpus)), int64(samplesUpTo(e.times, t+longestHit)-samplesUpTo(e.times, t)))
 }
 
 // countedFirst handles the first reading of "textreplay record", which reads the counters when

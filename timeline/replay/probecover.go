@@ -5,6 +5,7 @@ package replay
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -45,9 +46,10 @@ func (s *scan) coverProbes() Coverage {
 			s.coverProbe(&c, e)
 		}
 	}
-	s.coverPairs(&c)
+	hidden := s.coverPairs(&c)
 	s.coverDisarmed(&c)
 	s.coverCounts(&c)
+	c.Limits = append(c.Limits, hidden...) // they explain no hits
 	if p.accounted || slices.ContainsFunc(c.Limits, func(l Limit) bool { return l.Reason == timeline.ProbeEarly }) {
 		// The counters say what the times of the events cannot: whether anything was changed
 		// between the copy and the enabling, and whether the events of all CPUs were enabled.
@@ -94,8 +96,9 @@ func (s *scan) coverProbe(c *Coverage, e *probeEvent) {
 
 // coverPairs limits the coverage where a sample has no partner. A BEFORE at the probe's
 // own address without an AFTER shows that all kprobes were disarmed: the store removed
-// the probe. The AFTER of the store that arms it again has no BEFORE.
-func (s *scan) coverPairs(c *Coverage) {
+// the probe. The AFTER of the store that arms it again has no BEFORE. coverPairs returns the limits where
+// records were lost, and the partner of a sample may be one of them.
+func (s *scan) coverPairs(c *Coverage) (hidden []Limit) {
 	p := s.probes
 	slices.SortStableFunc(p.loose, func(a, b looseSample) int { return cmp.Compare(a.time, b.time) })
 	disarmed, lost := -1, newProbeLosses(s.buffers)
@@ -111,12 +114,12 @@ func (s *scan) coverPairs(c *Coverage) {
 			}
 			c.limit(timeline.ProbeDisarmed, from, l.time, "all kprobes were disarmed from %s until %s", Seconds(from), Seconds(l.time))
 			disarmed = -1
-		case lost.hide(l):
 		case disarmed >= 0 && p.twoEvents(): // the event after the store was disarmed first
 		case !l.after && s.isProbe(l):
 			if disarmed < 0 {
 				disarmed = i
 			}
+		case lost.hide(l, &hidden):
 		case l.after:
 			c.limit(timeline.ProbeUnpaired, l.previous, l.time, "a change that ended at %s on CPU %d has no sample of its beginning", Seconds(l.time), l.cpu)
 		case l.next == timeline.MaxTime:
@@ -135,6 +138,7 @@ func (s *scan) coverPairs(c *Coverage) {
 	for _, v := range p.back {
 		c.limit(timeline.ProbeUnpaired, v.From, v.To, "the times of a CPU's samples go back from %s to %s", Seconds(v.To), Seconds(v.From))
 	}
+	return hidden
 }
 
 // coverDisarmed limits the coverage where "textreplay record" found that its probes were
@@ -206,15 +210,51 @@ func newProbeLosses(buffers []*ringBuffer) *probeLosses {
 	return x
 }
 
-// hide reports whether the partner of a sample may be among lost records. Their gap has the time
-// of the change.
-func (x *probeLosses) hide(l *looseSample) bool {
+// around returns the time from the beginning of the first loss that may have a sample of a CPU of [from, to]
+// to the end of the last one, see [lossTimes.around].
+func (x *probeLosses) around(cpu int64, from, to uint64) (v timeline.Interval, one, ok bool) {
+	v, one, ok = x.anyCPU.around(from, to)
+	if own := x.byCPU[cpu]; own != nil {
+		switch u, only, is := own.around(from, to); {
+		case is && ok:
+			return timeline.Interval{From: min(u.From, v.From), To: max(u.To, v.To)}, false, true
+		case is:
+			return u, only, true
+		}
+	}
+	return v, one, ok
+}
+
+// hide reports whether the partner of a sample may be among lost records. The store is then between BEFORE
+// and the end of the last loss that may have AFTER, or between the beginning of the first loss that may
+// have BEFORE, and AFTER. hide adds a limit there, unless one loss is all of it:
+//
+//	samples        (BEFORE)  NMI         store  AFTER    an NMI's sample had room in the ring buffer
+//	loss       ├─────────────┤
+//	limit      ├────────────────────────────────┤
+func (x *probeLosses) hide(l *looseSample, limits *[]Limit) bool {
 	from, to := l.time, l.next
 	if l.after {
 		from, to = l.previous, l.time
 	}
-	lost := x.byCPU[l.cpu]
-	return lost != nil && lost.touches(from, to) || x.anyCPU.touches(from, to)
+	lost, one, ok := x.around(l.cpu, from, to)
+	if !ok {
+		return false
+	}
+	what := "began"
+	if l.after {
+		what, from = "ended", max(from, lost.From)
+	} else {
+		to = min(to, lost.To)
+		if to <= from {
+			return false // the LOST record came before the sample
+		}
+	}
+	if !one || from < lost.From || lost.To < to {
+		*limits = append(*limits, Limit{timeline.AfterLoss,
+			fmt.Sprintf("a change that %s at %s on CPU %d: its other sample may have been lost", what, Seconds(l.time), l.cpu), from, to})
+	}
+	return true
 }
 
 // ownHits returns how many hits of a probe perf makes itself after it arms it and before

@@ -270,6 +270,7 @@ type unformatted struct {
 	event *perfdata.Event
 	id    perfdata.SampleID
 	raw   []byte
+	lost  uint64 // the records that its ring buffer had lost
 }
 
 // formatted handles the samples of probes that came before their formats, when a stream
@@ -302,12 +303,12 @@ func (s *scan) formatted(r *Replay) {
 	}
 	for i := range waited {
 		w := &waited[i]
-		s.tracepointSample(&w.rec, w.event, s.kindsOf(w.event), &w.id, w.raw)
+		s.tracepointSample(&w.rec, w.event, s.kindsOf(w.event), &w.id, w.raw, w.lost)
 	}
 }
 
 // waits keeps a sample of a tracepoint for the time when its format is known.
-func (s *scan) waits(rec *perfdata.Record, e *perfdata.Event, id *perfdata.SampleID, raw []byte) {
+func (s *scan) waits(rec *perfdata.Record, ch *channel, id *perfdata.SampleID, raw []byte) {
 	kept := perfdata.Record{Type: rec.Type, Offset: rec.Offset}
-	s.unformatted = append(s.unformatted, unformatted{kept, e, *id, bytes.Clone(raw)})
+	s.unformatted = append(s.unformatted, unformatted{kept, ch.event, *id, bytes.Clone(raw), ch.buffer.lost})
 }

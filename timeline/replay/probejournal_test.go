@@ -83,8 +83,8 @@ func TestProbeJournal(t *testing.T) {
 				"0..100 unconfirmed outside-recording "+wordNOP,
 				"100..480 unconfirmed probe-missed "+wordNOP,
 				"480..500 in_flight explicit-window "+wordB,
-				"500..955 unconfirmed probe-missed "+wordB,
-				"955.. unconfirmed probe-unchecked "+wordB)},
+				"500..1000000955 unconfirmed probe-missed "+wordB,
+				"1000000955.. unconfirmed probe-unchecked "+wordB)},
 		{"a first reading while text changes is not used", nil,
 			ready + own + counters(470, 490, 1, 8, 0) + counters(520, 530, 1, 9, 0) + counters(950, 955, 1, 9, 0) + end, textLines(
 				"0..480 unconfirmed probe-unchecked "+wordNOP,
@@ -109,8 +109,8 @@ func TestProbeJournal(t *testing.T) {
 				"0..100 unconfirmed outside-recording "+wordNOP,
 				"100..480 unconfirmed probe-missed "+wordNOP,
 				"480..500 in_flight explicit-window "+wordB,
-				"500..955 unconfirmed probe-missed "+wordB,
-				"955.. unconfirmed probe-unchecked "+wordB)},
+				"500..1000000955 unconfirmed probe-missed "+wordB,
+				"1000000955.. unconfirmed probe-unchecked "+wordB)},
 		{"the recorder found the probes disarmed", nil,
 			counters(95, 100, 1, 7, 0) + ready + own + `{"disarmed":{"from":600,"seen":610}}; {"disarmed":{"from":600,"seen":610,"to":700}}; ` + counters(950, 955, 1, 9, 0) + end, textLines(
 				"0..100 unconfirmed outside-recording "+wordNOP,

@@ -35,8 +35,9 @@ type probeSeen struct {
 // pairedBy is what a sample must have to be paired.
 const pairedBy = perfdata.SampleTime | perfdata.SampleCPU | perfdata.SampleTID
 
-// probeSample handles a sample of a probe on a text writer.
-func (s *scan) probeSample(rec *perfdata.Record, e *probeEvent, id *perfdata.SampleID, raw []byte) {
+// probeSample handles a sample of a probe on a text writer. Before it, its ring buffer had lost so many
+// records.
+func (s *scan) probeSample(rec *perfdata.Record, e *probeEvent, id *perfdata.SampleID, raw []byte, lost uint64) {
 	if len(raw) < e.size {
 		s.broken(rec, "%d bytes of raw data, the event's fields take %d", len(raw), e.size)
 		return
@@ -44,11 +45,11 @@ func (s *scan) probeSample(rec *perfdata.Record, e *probeEvent, id *perfdata.Sam
 	if id.Has&pairedBy != pairedBy {
 		return // coverProbes says so
 	}
-	s.probes.sample(s.rec.ByteOrder(), e, id, raw)
+	s.probes.sample(s.rec.ByteOrder(), e, id, raw, lost)
 }
 
 // sample handles a sample that has all the fields of its event.
-func (p *probeLog) sample(order binary.ByteOrder, e *probeEvent, id *perfdata.SampleID, raw []byte) {
+func (p *probeLog) sample(order binary.ByteOrder, e *probeEvent, id *perfdata.SampleID, raw []byte, lost uint64) {
 	c := p.cpus[int64(id.CPU)]
 	if c == nil {
 		c = &probeCPU{}
@@ -58,7 +59,7 @@ func (p *probeLog) sample(order binary.ByteOrder, e *probeEvent, id *perfdata.Sa
 		return
 	}
 	e.times = append(e.times, id.Time)
-	x := probeSample{e, id, raw, order}
+	x := probeSample{e, id, raw, order, lost}
 	if ip := x.u64(e.ip); e.where != ip {
 		e.moved = e.moved || e.where != 0
 		e.where = ip
@@ -83,6 +84,7 @@ type probeSample struct {
 	id    *perfdata.SampleID
 	raw   []byte
 	order binary.ByteOrder
+	lost  uint64 // the records that its ring buffer had lost before it
 }
 
 // u64 returns the field at an offset.
@@ -93,7 +95,7 @@ func (x *probeSample) u64(at int) uint64 { return x.order.Uint64(x.raw[at:]) }
 func (p *probeLog) fixmap(c *probeCPU, x *probeSample) {
 	if phys := x.u64(x.phys); phys != 0 {
 		p.abandon(c, x.id)
-		c.begin(x.id)
+		c.begin(x)
 		w := &c.write
 		w.phys, w.mapLR, w.caller, w.index = phys, x.u64(x.lr), withoutPAC(x.u64(x.stack+8)), x.u64(x.idx)
 		for i, word := range x.words[:min(len(x.words), len(w.words))] {
@@ -115,7 +117,7 @@ func (p *probeLog) fixmap(c *probeCPU, x *probeSample) {
 	} else {
 		p.endPart(c, x)
 	}
-	p.complete(c, x.id)
+	p.complete(c, x)
 }
 
 // ppc64Before handles a call of get_locked_pte: a BEFORE, unless it is not a writer of text
@@ -130,7 +132,7 @@ func (p *probeLog) ppc64Before(c *probeCPU, x *probeSample) {
 			p.other(c)
 		}
 	}
-	c.begin(x.id)
+	c.begin(x)
 	c.mm, c.write.mapLR = x.u64(x.mm), lr
 	if !ok {
 		return // not a writer
@@ -173,7 +175,7 @@ func (p *probeLog) ppc64After(c *probeCPU, x *probeSample) {
 		w.len = 0 // the registers do not hold what they seem to
 	}
 	w.lr = lr
-	p.complete(c, x.id)
+	p.complete(c, x)
 }
 
 // store keeps a call of x86-64's __text_poke.
@@ -187,21 +189,35 @@ func (p *probeLog) store(x *probeSample) {
 }
 
 // complete closes the open pair with an AFTER.
-func (p *probeLog) complete(c *probeCPU, id *perfdata.SampleID) {
-	c.write.ended, c.open = id.Time, false
+func (p *probeLog) complete(c *probeCPU, x *probeSample) {
+	c.write.ended, c.write.lost, c.open = x.id.Time, x.lost-c.write.lost, false
 	p.writes = append(p.writes, c.write)
 }
 
 // begin opens a pair with a BEFORE.
-func (c *probeCPU) begin(id *perfdata.SampleID) {
+func (c *probeCPU) begin(x *probeSample) {
 	c.open = true
-	c.write = probeWrite{began: id.Time, pid: id.PID, tid: id.TID, cpu: int32(id.CPU)}
+	c.write = probeWrite{began: x.id.Time, pid: x.id.PID, tid: x.id.TID, cpu: int32(x.id.CPU), lost: x.lost}
+}
+
+// unpair is for a BEFORE and an AFTER between which two records or more were lost: the AFTER of
+// this change and the BEFORE of a later one may be among them.
+func (p *probeLog) unpair(w *probeWrite) {
+	w.index = notText
+	p.loose = append(p.loose,
+		looseSample{time: w.began, previous: w.began, next: w.ended, phys: w.phys, addr: w.addr, cpu: int64(w.cpu)},
+		looseSample{time: w.ended, previous: w.began, next: timeline.MaxTime, cpu: int64(w.cpu), after: true})
 }
 
 // abandon notes that the BEFORE that is open has no AFTER.
 func (p *probeLog) abandon(c *probeCPU, id *perfdata.SampleID) {
-	if c.open {
-		w := &c.write
+	w := &c.write
+	_, writes := p.writer.ppc64(w.mapLR)
+	switch {
+	case !c.open:
+	case w.len == 0 && w.phys == 0 && !writes:
+		p.other(c)
+	default:
 		p.loose = append(p.loose, looseSample{time: w.began, previous: w.began, next: id.Time, phys: w.phys, addr: w.addr, cpu: int64(w.cpu)})
 	}
 	c.open = false

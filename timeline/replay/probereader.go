@@ -20,11 +20,12 @@ type ProbeReader struct {
 	lo, hi  uint64 // kernel text
 	votes   map[uint64]int
 	total   int
+	lost    map[uint32]uint64 // by CPU
 }
 
 // NewProbeReader returns a reader for the kernel whose text is core and whose symbols are k.
 func NewProbeReader(core *kcore.Core, k *kcore.Kallsyms) *ProbeReader {
-	r := &ProbeReader{votes: make(map[uint64]int)}
+	r := &ProbeReader{votes: make(map[uint64]int), lost: make(map[uint32]uint64)}
 	r.log.cpus, r.log.mms = make(map[int64]*probeCPU), make(map[uint64]bool)
 	r.log.writer = newProbeCode(core, k)
 	if k != nil {
@@ -50,12 +51,19 @@ func (r *ProbeReader) Begin(rec *perfdata.Recording, formats []byte) bool {
 	return len(r.of) > 0
 }
 
-// Change takes a sample, and returns the change that it ends, in the form of a TEXT_POKE
+// Change takes a sample or a LOST record, in the order of the file, and returns the change that it ends, in the form of a TEXT_POKE
 // record. It returns nil if the sample ends none, or if the place or the bytes of the change
 // are not known. The caller owns the result.
 func (r *ProbeReader) Change(rec *perfdata.Record) *perfdata.TextPoke {
 	var id perfdata.SampleID
-	if r.rec == nil || len(r.of) == 0 || rec.Type != perfdata.RecordSample || r.rec.SampleID(rec, &id) != nil {
+	if r.rec == nil || len(r.of) == 0 || rec.Type != perfdata.RecordSample && rec.Type != perfdata.RecordLost || r.rec.SampleID(rec, &id) != nil {
+		return nil
+	}
+	if rec.Type == perfdata.RecordLost {
+		var l perfdata.Lost
+		if r.rec.Lost(rec, &l) == nil {
+			r.lost[id.CPU] += l.Lost
+		}
 		return nil
 	}
 	e := r.of[id.Event]
@@ -68,7 +76,7 @@ func (r *ProbeReader) Change(rec *perfdata.Record) *perfdata.TextPoke {
 		return nil
 	}
 	p := &r.log
-	p.sample(r.rec.ByteOrder(), e, &id, raw)
+	p.sample(r.rec.ByteOrder(), e, &id, raw, r.lost[id.CPU])
 	// What Load needs to judge the whole is not kept.
 	e.times, p.loose, p.back, p.others, p.disarmed, p.copies = nil, nil, nil, nil, nil, nil
 	if len(p.writes) == 0 {
@@ -76,7 +84,7 @@ func (r *ProbeReader) Change(rec *perfdata.Record) *perfdata.TextPoke {
 	}
 	w := p.writes[0]
 	p.writes = p.writes[:0]
-	if w.isOther(r.indices) {
+	if w.isOther(r.indices) || w.lost > 1 {
 		return nil
 	}
 	if off, ok := w.vote(r.lo, r.hi); ok && (len(r.votes) < maxOthers || r.votes[off] > 0) {

@@ -26,7 +26,7 @@ func pairedByReader(t *testing.T, w *tape, data []byte) (got []string) {
 		if !r.Begin(rec, formats) {
 			t.Fatal("it has no probes")
 		}
-		sc, n := rec.Scan(perfdata.Only(perfdata.RecordSample)), 0
+		sc, n := rec.Scan(perfdata.Only(perfdata.RecordSample, perfdata.RecordLost)), 0
 		for sc.Next() {
 			if n++; (n > 2) != second {
 				continue
@@ -38,6 +38,22 @@ func pairedByReader(t *testing.T, w *tape, data []byte) (got []string) {
 		w.must(sc.Err())
 	}
 	return got
+}
+
+// TestProbeReaderLost: two samples are no change if as many are lost between them. The LOST record is written
+// before the sample that finds room.
+func TestProbeReaderLost(t *testing.T) {
+	for lost, want := range map[uint64]int{1: 2, 2: 1} {
+		w := newProbeTape(t)
+		w.comm(10, 0, 0, 7, "perf-exec")
+		w.before(20, 100, 0x1100, wordNOP)
+		w.lost(20, 120, lost)
+		w.after(20, 120, lrUnmap, wordB)
+		w.change(20, 160, 170, 0x1104, wordNOP, wordB)
+		if got := pairedByReader(t, w, w.bytes()); len(got) != want {
+			t.Errorf("%d lost: %q", lost, got)
+		}
+	}
 }
 
 // TestProbeReader: the reader makes the changes that Load makes, one after the other.

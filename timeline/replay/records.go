@@ -231,16 +231,17 @@ func (s *scan) sample(rec *perfdata.Record) {
 		s.tracepoints() // in a stream they come after the events
 	}
 	if ch.kinds&readSamples == 0 {
-		s.waits(rec, ch.event, id, raw)
+		s.waits(rec, ch, id, raw)
 		return
 	}
-	s.tracepointSample(rec, ch.event, ch.kinds, id, raw)
+	s.tracepointSample(rec, ch.event, ch.kinds, id, raw, ch.buffer.lost)
 }
 
-// tracepointSample handles the raw data of a sample of a tracepoint whose kinds are given.
-func (s *scan) tracepointSample(rec *perfdata.Record, e *perfdata.Event, k kinds, id *perfdata.SampleID, raw []byte) {
+// tracepointSample handles the raw data of a sample of a tracepoint whose kinds are given. Before it, its
+// ring buffer had lost so many records.
+func (s *scan) tracepointSample(rec *perfdata.Record, e *perfdata.Event, k kinds, id *perfdata.SampleID, raw []byte, lost uint64) {
 	if p := s.probeOf(e); p != nil {
-		s.probeSample(rec, p, id, raw)
+		s.probeSample(rec, p, id, raw, lost)
 		return
 	}
 	if k&takesHotplug != 0 {
