@@ -224,6 +224,55 @@ func oneForm(insts []string, traps map[trapAs]timeline.Validity) string {
 	return fmt.Sprintf("%v, traps %v", insts, traps)
 }
 
+// TestAlternativesOfGone: the window of a change ends with its thread's next sleep, or never. Its sides end when the
+// code is unregistered, before other code comes there.
+func TestAlternativesOfGone(t *testing.T) {
+	nop, jump := []byte{0x0f, 0x1f, 0x44, 0, 0}, []byte{0xe9, 0x10, 0, 0, 0}
+	const at, program = uint64(genperf.TextAddr), uint64(0xffffffffc0001000)
+	k := &genperf.Kernel{Machine: elf.EM_X86_64, Arch: "x86_64", Release: "6.1.0", Order: binary.LittleEndian, Addr: at, CPUs: 1,
+		Text: bytes.Repeat([]byte{0x90}, 4096), Symbols: []kcore.ELFSymbol{{Name: "f", Addr: at}, {Name: "end", Addr: at + 4095}}}
+	path := filepath.Join(t.TempDir(), "rec.data")
+	w, err := k.Record(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	symbol := func(time uint64, flags uint16, name string) {
+		if err := w.KSymbol(&perfdata.KSymbol{Addr: program, Len: 64, Kind: perfdata.KSymbolBPF, Flags: flags, Name: []byte(name), SampleID: w.ID(time, 0, 100)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	symbol(2_000_000_000, 0, "bpf_prog_aa_a")
+	if err := w.TextPoke(&perfdata.TextPoke{Addr: program, Old: nop, New: jump, SampleID: w.ID(3_000_000_000, 0, 100)}); err != nil {
+		t.Fatal(err)
+	}
+	symbol(4_000_000_000, perfdata.KSymbolUnregister, "bpf_prog_aa_a")
+	symbol(5_000_000_000, 0, "bpf_prog_bb_b")
+	if err := w.End(9e9); err != nil {
+		t.Fatal(err)
+	}
+	r, err := replay.Load(path, replay.Options{Windows: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	var h history
+	h.init(r)
+	for _, time := range []uint64{2_999_999_999, 3_000_000_001, 3_500_000_000} {
+		list, sides := h.alternatives(program, time), 0
+		for _, a := range list {
+			if a.choice != trap {
+				sides++
+				if a.from < 2_000_000_000 || a.until > 4_000_000_000 {
+					t.Errorf("at %d: % x from %d until %d", time, a.bytes[:a.n], a.from, a.until)
+				}
+			}
+		}
+		if sides != 2 {
+			t.Errorf("at %d: %d sides: %v", time, sides, list)
+		}
+	}
+}
+
 // TestAlternativesOfClocks: where clocks differ, a change is in flight around the time of its record. All of its sides
 // are there all the time, and only what is there before is the old one.
 func TestAlternativesOfClocks(t *testing.T) {

@@ -167,6 +167,12 @@ func (h *history) alternatives(addr, t uint64) (out []alternative) {
 	if now.Standing == timeline.InFlight && !blurred {
 		out = h.sides(out, addr, t)
 	}
+	same := im.At(t).SameNames(addr) // a window may be open for longer than its code is there
+	for i := range out {
+		if a := &out[i]; a.choice != trap {
+			a.from, a.until = max(a.from, same.From), min(a.until, same.To)
+		}
+	}
 	return out
 }
 

@@ -4,6 +4,7 @@
 package replay
 
 import (
+	"bytes"
 	"debug/elf"
 	"slices"
 
@@ -204,48 +205,107 @@ func (c *Cursor) addVersion(addr, t uint64, possible bool) timeline.Validity {
 			b.Validity = whole
 		}
 	}
-	if possible && b.Standing == timeline.InFlight {
-		defer c.addSides(addr, t)
+	if b.Standing == timeline.InFlight {
+		if sides := c.sides(addr, t); len(sides) > 0 {
+			return c.addSides(addr, t, sides, b.Validity, possible)
+		}
 	}
+	c.addOne(inst, &b, possible)
+	return b.Validity
+}
+
+// addOne adds an instruction of which b is said, unless it is listed.
+func (c *Cursor) addOne(inst disasm.Inst, b *timeline.Block, possible bool) {
 	for i := range c.alternatives {
 		if a := &c.alternatives[i]; !a.Trap && string(a.Inst.Bytes) == string(inst.Bytes) {
 			if possible {
 				a.Until = max(a.Until, b.Until)
 			}
 			a.Standing = min(a.Standing, b.Standing)
-			return b.Validity
+			return
 		}
 	}
 	c.alternatives = append(c.alternatives, Alternative{Inst: inst, Standing: b.Standing, Validity: b.Validity, Possible: possible})
-	return b.Validity
 }
 
-// addSides adds the sides of a change that is in flight at addr at time t: the old instruction and
-// the new one. If several changes are, it also adds what is there between one and the next.
-// [Cursor.Read] gives one of them.
-func (c *Cursor) addSides(addr, t uint64) {
-	var code [instRoom]byte
-	b := c.Read(addr, t, code[:])
+// addSides adds the instructions that begin with the sides of the changes that are in flight at time t, the
+// newest one first. It returns the time around t in which they are the sides; at most whole.
+func (c *Cursor) addSides(addr, t uint64, sides [][]byte, whole timeline.Validity, possible bool) timeline.Validity {
+	for i := range sides {
+		if len(c.alternatives) >= 4*maxVersions {
+			break
+		}
+		code := sides[(i+len(sides)-1)%len(sides)]
+		own := c.room()
+		inst := c.decoder.Decode(own[:copy(own, code)], addr)
+		var only [instRoom]byte
+		b := c.Read(addr, t, only[:len(inst.Bytes)])
+		whole.Since, whole.Until = max(whole.Since, b.Since), min(whole.Until, b.Until)
+		c.addOne(inst, &b, possible)
+	}
+	return whole
+}
+
+// sides returns what may be at addr while changes are in flight at time t: the old bytes, those between one
+// change and the next, and the new bytes. [Cursor.Read] gives the last change of each byte that may be there,
+// and these need not be of one moment: where the clocks of CPUs differ, the time in which a change is in flight
+// is another one for a byte that a change next to it writes, too.
+//
+//	byte 0       e8 known │ e8, 0f in flight     a call's target is changed, then the call to a NOP
+//	bytes 1..4   │ call1, call2, nop in flight
+//	sides        │ e8 call1, e8 call2            the NOP is not possible yet
+func (c *Cursor) sides(addr, t uint64) (sides [][]byte) {
+	var room [instRoom]byte
+	b := c.Read(addr, t, room[:])
+	code := room[:b.Given]
 	var parts []sidesPart
 	for s := range c.image.At(t).Spans(addr, uint64(b.Given)) {
 		if s.Standing == timeline.InFlight && len(s.Candidates) > 0 {
-			parts = append(parts, sidesPart{code[s.Addr-addr : b.Given], s.Candidates, 0})
+			parts = append(parts, sidesPart{code[s.Addr-addr:], s.Candidates, 0})
 		}
 	}
-	for more := len(parts) > 0; more && len(c.alternatives) < 4*maxVersions; more = nextSide(parts) {
+	for i := range parts {
+		p := &parts[i]
+		for k := len(p.candidates) - 1; k > p.side; k-- {
+			switch not, made := c.isElsewhere(p.candidates[k].Fact, addr, len(code), t); {
+			case not:
+				p.candidates = p.candidates[:k]
+			case made:
+				p.side = k
+			}
+		}
+	}
+	for more := len(parts) > 0; more && len(sides) < 4*maxVersions; more = nextSide(parts) {
 		for _, p := range parts {
 			copy(p.code, p.candidates[p.side].Bytes)
 		}
-		inst := c.decoder.Decode(code[:b.Given], addr)
-		if slices.ContainsFunc(c.alternatives, func(a Alternative) bool {
-			return !a.Trap && string(a.Inst.Bytes) == string(inst.Bytes)
-		}) {
+		sides = append(sides, bytes.Clone(code))
+	}
+	return sides
+}
+
+// isElsewhere reports whether some byte of the n at addr shows that a change of it is not made yet at time t, or
+// that it is: the change is not in flight there.
+func (c *Cursor) isElsewhere(change timeline.Fact, addr uint64, n int, t uint64) (not, made bool) {
+	if change.Source != timeline.SourcePoke || change.Time == 0 {
+		return false, false
+	}
+	for s := range c.image.At(change.Time-1).Spans(addr, uint64(n)) {
+		if !isInFlight(&s, change) {
 			continue
 		}
-		own := c.room()
-		inst.Bytes = own[:copy(own, inst.Bytes)]
-		c.alternatives = append(c.alternatives, Alternative{Inst: inst, Standing: timeline.InFlight, Validity: b.Validity, Possible: true})
+		for now := range c.image.At(t).Spans(s.Addr, s.Len) {
+			if !isInFlight(&now, change) {
+				not, made = not || t < s.Since, made || t >= s.Until
+			}
+		}
 	}
+	return not, made && !not
+}
+
+// isInFlight reports whether a change is in flight in all of s.
+func isInFlight(s *timeline.Span, change timeline.Fact) bool {
+	return s.Standing == timeline.InFlight && slices.ContainsFunc(s.Candidates, func(x timeline.Candidate) bool { return x.Fact == change })
 }
 
 // A sidesPart is a span of bytes whose changes are in flight.
