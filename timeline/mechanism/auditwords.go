@@ -115,10 +115,11 @@ func (a *auditor) relocation(p *perfdata.TextPoke, is effect) (Fault, uint64) {
 		return 0, 0
 	}
 	// The address of a function is complete when the stub has its magic number.
-	if !a.beginsStub(p.Addr-4*ppcStubMagicAt, len(a.ppc.stub), p.Time) {
+	stub := p.Addr - 4*ppcStubMagicAt
+	if !a.beginsStub(a.ppc.stub, stub, len(a.ppc.stub), p.Time) && !a.beginsStub(ppcStubPCREL, stub, len(ppcStubPCREL), p.Time) {
 		return 0, 0
 	}
-	target, ok := a.stubTarget(p.Addr-4*ppcStubMagicAt, p.Time)
+	target, ok := a.stubTarget(stub, p.Time)
 	if !ok {
 		return 0, 0
 	}

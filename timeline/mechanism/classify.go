@@ -138,7 +138,7 @@ func (c *Classifier) poke(p *perfdata.TextPoke, kind timeline.PokeKind) (Mechani
 	case trampoline, image:
 		return BPFTrampoline, 0
 	case ftraceOutOfLine, ftraceText:
-		if was.leads() || is.leads() {
+		if was.leads() || is.leads() || c.machine == elf.EM_PPC64 && c.isStubOps(p) {
 			return Ftrace, 0
 		}
 		return Other, NoForm

@@ -32,18 +32,20 @@ const (
 	ppcLoadPACA13     = 0xe9ad0000 // ld r13,0(r13)
 	ppcOverFlush      = 0x48000010 // b +16
 	ppcStubMagic      = 0x73747562 // "stub"
+	ppcISync          = 0x4c00012c
+	ppcLWSync         = 0x7c2004ac
 )
 
 // powerpc is byWords for powerpc.
 func (c *Classifier) powerpc(p *perfdata.TextPoke, at *place, was, is effect) (Mechanism, Fault) {
 	switch {
-	case bytes.Equal(p.Old, p.New), c.isFixup(p, at):
+	case bytes.Equal(p.Old, p.New), c.isFixup(p, at), c.isBarrier(p):
 		return FeatureFixup, 0
-	case c.isRelocation(p), c.isStubWord(p):
+	case c.isRelocation(p), c.isStubWord(p), c.isReserved(p, at):
 		return Relocation, 0
 	case leadsToItself(p.Addr, was):
 		return Other, NoForm // a relocation keeps the kind of branch
-	case isTracing(p.Addr, was, is), isTracing(p.Addr, is, was), c.isSaveRemoved(p):
+	case isTracing(p.Addr, was, is), isTracing(p.Addr, is, was), c.isSaveRemoved(p), c.isStubOps(p):
 		return Ftrace, 0
 	case was.kind == nop && is.kind == jump, was.kind == jump && is.kind == nop:
 		if c.isOutOfLine(p, was.target|is.target) {
@@ -171,6 +173,41 @@ func (c *Classifier) isFixup(p *perfdata.TextPoke, at *place) bool {
 	return false
 }
 
+// isBarrier reports whether a change makes the barrier of a lock in a module that is being loaded the one of
+// this CPU (do_lwsync_fixups, called by module_finalize of arch/powerpc/kernel/module.c).
+func (c *Classifier) isBarrier(p *perfdata.TextPoke) bool {
+	old, new, ok := c.words(p)
+	return ok && !c.inCore(p.Addr) && old == ppcISync && new == ppcLWSync
+}
+
+// isReserved reports whether a change marks a stub of a module that is being loaded as one of ftrace's: where
+// other stubs have their data, it has a NOP (setup_ftrace_ool_stubs of arch/powerpc/kernel/module_64.c, Linux
+// 6.13 to 6.18).
+func (c *Classifier) isReserved(p *perfdata.TextPoke, at *place) bool {
+	old, new, ok := c.words(p)
+	return ok && at.kind == unnamed && !c.inCore(p.Addr) && p.Addr%8 == 0 && old == 0 && new == patching.PowerpcNOP
+}
+
+// isStubOps reports whether a change is of the pointer in front of a traced function's stub (struct
+// ftrace_ool_stub, ftrace_rec_update_ops of arch/powerpc/kernel/trace/ftrace.c, Linux 6.13). It leads to data of
+// the kernel. Of a module that is being loaded the stub is not known, and there was no pointer.
+func (c *Classifier) isStubOps(p *perfdata.TextPoke) bool {
+	const space = 0xc // of the kernel's addresses
+	if len(p.Old) != 8 || len(p.New) != 8 || p.Addr%8 != 0 {
+		return false
+	}
+	old, new := c.order.Uint64(p.Old), c.order.Uint64(p.New)
+	if new>>60 != space || new%8 != 0 || old != 0 && (old>>60 != space || old%8 != 0) {
+		return false
+	}
+	first, ok := c.word(p.Addr+8, p.Time)
+	third, ok3 := c.word(p.Addr+16, p.Time)
+	if !ok && !ok3 {
+		return !c.inCore(p.Addr) && old == 0
+	}
+	return ok && ok3 && first == patching.PowerpcMFLR && third == ppcMTLR
+}
+
 // mayBe reports whether word k of a fixup's place, at addr, may be this one.
 func (c *Classifier) mayBe(f *fixup, k int, word uint32, addr, t uint64) bool {
 	if word == patching.PowerpcNOP {
@@ -245,7 +282,17 @@ func (c *Classifier) isRelocation(p *perfdata.TextPoke) bool {
 var (
 	ppcStub2 = []uint32{0x3d620000, 0x396b0000, 0xf8410018, 0xe98b0020, 0x7d8903a6, 0x4e800420}
 	ppcStub1 = []uint32{0x3d620000, 0x396b0000, 0xf8410028, 0xe98b0020, 0xe84b0028, 0x7d8903a6, 0x4e800420}
+	// pla r12,ADDR; mtctr r12; bctr: of kernels that use no r2 (CONFIG_PPC_KERNEL_PCREL)
+	ppcStubPCREL = []uint32{0x06100000, 0x39800000, 0x7d8903a6, 0x4e800420}
 )
+
+// ppcStubHalves are the bits of a stub's first two words that depend on where it is and leads.
+func ppcStubHalves(stub []uint32) [2]uint32 {
+	if stub[0] == ppcStubPCREL[0] {
+		return [2]uint32{0x3ffff, 0xffff}
+	}
+	return [2]uint32{0xffff, 0xffff}
+}
 
 // ppcStubData and ppcStubMagicAt are where a stub has its data and its magic number, in words.
 const (
@@ -259,18 +306,23 @@ func (c *Classifier) isStubWord(p *perfdata.TextPoke) bool {
 	if !ok || c.inCore(p.Addr) {
 		return false
 	}
+	return c.isWordOf(c.ppc.stub, p, old, new) || c.isWordOf(ppcStubPCREL, p, old, new)
+}
+
+// isWordOf is isStubWord for stubs of these instructions.
+func (c *Classifier) isWordOf(insns []uint32, p *perfdata.TextPoke, old, new uint32) bool {
 	for k := range ppcStubData + c.ppc.stubData {
 		stub := p.Addr - uint64(4*k)
-		if stub%8 != 0 || !c.beginsStub(stub, min(k, len(c.ppc.stub)), p.Time) {
+		if stub%8 != 0 || !c.beginsStub(insns, stub, min(k, len(insns)), p.Time) {
 			continue
 		}
 		switch {
-		case k < len(c.ppc.stub) && old == 0:
-			if new == c.ppc.stub[k] {
+		case k < len(insns) && old == 0:
+			if new == insns[k] {
 				return true
 			}
-		case k < 2 && old == c.ppc.stub[k]: // its low half
-			if c.beginsStub(stub, len(c.ppc.stub), p.Time) {
+		case k < 2 && old == insns[k]: // its low half
+			if c.beginsStub(insns, stub, len(insns), p.Time) {
 				return true
 			}
 		case k == ppcStubMagicAt:
@@ -284,19 +336,20 @@ func (c *Classifier) isStubWord(p *perfdata.TextPoke) bool {
 	return false
 }
 
-// beginsStub reports whether the first n words at addr are those of a module's stub.
-func (c *Classifier) beginsStub(addr uint64, n int, t uint64) bool {
+// beginsStub reports whether the first n words at addr are those of a module's stub of these instructions.
+func (c *Classifier) beginsStub(insns []uint32, addr uint64, n int, t uint64) bool {
 	var code [4 * ppcStubData]byte
 	c.read = true
 	if c.r.Image.At(t).Read(addr, code[:4*n]).Given < 4*n {
 		return false
 	}
+	halves := ppcStubHalves(insns)
 	for k := range n {
 		w := c.order.Uint32(code[4*k:])
 		if k < 2 {
-			w &^= 0xffff
+			w &^= halves[k]
 		}
-		if w != c.ppc.stub[k] {
+		if w != insns[k] {
 			return false
 		}
 	}

@@ -58,9 +58,12 @@ func ppcB(from, to uint64) uint32  { return 0x48000000 | uint32(to-from)&0x03fff
 
 // A wordPoke is a change of one word.
 type wordPoke struct {
-	addr     uint64
+	addr     uint64 // with long: the two are addresses of the kernel, of eight bytes, or 0
 	old, new uint32
 }
+
+// long says that a change is of eight bytes.
+const long = 1
 
 // ppcRecord writes a recording of these changes, a millisecond apart, and reads it.
 func ppcRecord(t *testing.T, order genperf.ByteOrder, pokes []wordPoke) *replay.Replay {
@@ -104,6 +107,8 @@ func ppcRecord(t *testing.T, order genperf.ByteOrder, pokes []wordPoke) *replay.
 	function(ppcTemplate+60, "optprobe_template_end", blr)
 	function(ppcSlots, "optinsn_slot")
 	function(ppcOOL, "ftrace_ool_stub_text", ppcMFLR, ppcNOP, ppcMTLR, ppcB(ppcOOL+12, ppcRenamed+4), ppcMFLR, ppcNOP, ppcMTLR, ppcB(ppcOOL+28, ppcEvil+4))
+	function(ppcOOL+0x40, "ftrace_ool_stub_text_end", 0x123450, 0xc0000000, ppcMFLR, ppcNOP, ppcMTLR, ppcB(ppcOOL+0x54, ppcSchedule+4)) // with a pointer in front
+	function(ppcOOL+0x80, "last", blr)
 	arch := "ppc64le"
 	if order.Uint16([]byte{0, 1}) == 1 {
 		arch = "ppc64"
@@ -125,7 +130,12 @@ func recordWords(t *testing.T, k *genperf.Kernel, page uint64, pokes []wordPoke)
 	const ms = 1_000_000
 	r.KSymbol(&perfdata.KSymbol{Addr: page, Len: 0x1000, Kind: perfdata.KSymbolOOL, Name: []byte("kprobe_insn_page"), SampleID: r.ID(1900*ms, 0, 100)})
 	for i, p := range pokes {
-		if err := r.Poke((2000+uint64(i))*ms, p.addr, order.AppendUint32(nil, p.old), order.AppendUint32(nil, p.new)); err != nil {
+		old, new := order.AppendUint32(nil, p.old), order.AppendUint32(nil, p.new)
+		addr := p.addr &^ long
+		if addr != p.addr {
+			old, new = order.AppendUint64(nil, kernelAddress(p.old)), order.AppendUint64(nil, kernelAddress(p.new))
+		}
+		if err := r.Poke((2000+uint64(i))*ms, addr, old, new); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -138,6 +148,14 @@ func recordWords(t *testing.T, k *genperf.Kernel, page uint64, pokes []wordPoke)
 	}
 	t.Cleanup(func() { rp.Close() })
 	return rp
+}
+
+// kernelAddress returns the address of the kernel with these low bits; 0 if they are 0.
+func kernelAddress(low uint32) uint64 {
+	if low == 0 {
+		return 0
+	}
+	return 0xc000000000000000 | uint64(low)
 }
 
 // ppcStubOf are the changes by which the loader makes a stub of a module.
@@ -228,6 +246,30 @@ func TestPowerpc(t *testing.T) {
 			{"by the stub of another one", 1, wordPoke{ppcRenamed, ppcNOP, ppcB(ppcRenamed, ppcOOL+16)}, WrongTarget, 0, false},
 			{"by no stub", 1, wordPoke{ppcRenamed, ppcNOP, ppcB(ppcRenamed, ppcEvil)}, WrongTarget, 0, false},
 		}},
+		{"the pointer in front of such a stub", []wordPoke{
+			{ppcOOL + 0x40 + long, 0x123450, 0x123458}, {ppcModule + 0x700 + long, 0, 0x123450},
+		}, "ftrace:2", []bad{
+			{"no address of the kernel's", 0, wordPoke{ppcOOL + 0x40, 0x123450, 0x123458}, NoForm, 0, false},
+			{"in front of other code", 0, wordPoke{ppcRenamed - 8 + long, 0x123450, 0x123458}, NoForm, 0, false},
+			{"one of a module that had another value", 1, wordPoke{ppcModule + 0x700 + long, 0x123458, 0x123450}, NoForm, 0, false},
+		}},
+		{"the locks of a module that is loaded, and stubs that ftrace will use", []wordPoke{
+			{ppcModule + 0x40, ppcISync, ppcLWSync}, {ppcModule + 0x620, 0, ppcNOP},
+		}, "feature-fixup:1 relocation:1", []bad{
+			{"the lock of a function of the kernel", 0, wordPoke{ppcSchedule, ppcISync, ppcLWSync}, NoForm, 0, false},
+			{"no barrier is left", 0, wordPoke{ppcModule + 0x40, ppcISync, ppcNOP}, NoForm, 0, false},
+			{"no data of a stub", 1, wordPoke{ppcModule + 0x624, 0, ppcNOP}, NoForm, 0, false},
+			{"another word", 1, wordPoke{ppcModule + 0x620, 0, ppcTrap - 1}, NoForm, 0, false},
+		}},
+		{"the stub of a module of a kernel without r2", []wordPoke{
+			{ppcModule + 0x600, 0, 0x06100000}, {ppcModule + 0x604, 0, 0x39800000}, {ppcModule + 0x608, 0, 0x7d8903a6}, {ppcModule + 0x60c, 0, 0x4e800420},
+			{ppcModule + 0x600, 0x06100000, 0x0613f700}, {ppcModule + 0x604, 0x39800000, 0x3980fe00},
+			{ppcModule + 0x620, 0, uint32(ppcVFSRead & 0xffffffff)}, {ppcModule + 0x624, 0, uint32(ppcVFSRead >> 32)}, {ppcModule + 0x61c, 0, ppcStubMagic},
+		}, "relocation:9", []bad{
+			{"another word of the stub", 2, wordPoke{ppcModule + 0x608, 0, 0x7d8803a6}, NoForm, 0, false},
+			{"more than its offset", 4, wordPoke{ppcModule + 0x600, 0x06100000, 0x06300000}, NoForm, 0, false},
+			{"into the middle of a function", 6, wordPoke{ppcModule + 0x620, 0, uint32(ppcVFSRead&0xffffffff) + 8}, WrongTarget, 8, false},
+		}},
 		{"the store of GCC 5 is removed", []wordPoke{{ppcModule + 0x24, ppcSaveLink, ppcNOP}, {ppcModule + 0x28, ppcBL(ppcModule+0x28, ppcModule+0x600), ppcNOP}}, "ftrace:2", []bad{
 			{"that of another function", 0, wordPoke{ppcSchedule + 4, ppcSaveLink, ppcNOP}, NoForm, 0, false},
 		}},
@@ -305,7 +347,7 @@ func TestPowerpc(t *testing.T) {
 		for _, b := range tt.bad {
 			pokes := slices.Clone(tt.pokes)
 			pokes[b.i] = b.to
-			found := pokes[cmp.Or(b.found, b.i)].addr
+			found := pokes[cmp.Or(b.found, b.i)].addr &^ long
 			a := NewClassifier(ppcRecord(t, binary.LittleEndian, pokes), nil).Audit(nil)
 			if !slices.ContainsFunc(a.Violations, func(v Violation) bool { return v.Fault == b.fault && v.Addr == found && v.Excused == b.excused }) {
 				t.Errorf("%s: %s: no finding %v at %#x", tt.name, b.what, b.fault, found)
