@@ -316,8 +316,12 @@ func (j *logJSON) write(p *logPoke, r *rendering, fields []byte) error {
 		b = strconv.AppendUint(append(b, `,"cpu":`...), uint64(id.CPU), 10)
 	}
 	if id.Has&perfdata.SampleTID != 0 {
-		b = strconv.AppendUint(append(b, `,"pid":`...), uint64(id.PID), 10)
-		b = strconv.AppendUint(append(b, `,"tid":`...), uint64(id.TID), 10)
+		if isTaskID(id.PID) {
+			b = strconv.AppendUint(append(b, `,"pid":`...), uint64(id.PID), 10)
+		}
+		if isTaskID(id.TID) {
+			b = strconv.AppendUint(append(b, `,"tid":`...), uint64(id.TID), 10)
+		}
 		if p.c.Comm != "" {
 			b = appendQuoted(append(b, `,"comm":`...), p.c.Comm)
 		}

@@ -70,8 +70,12 @@ func (t *logCSV) appendHead(kind string, c *replay.Change, mechanism string) []b
 	}
 	b = append(b, ',')
 	if id.Has&perfdata.SampleTID != 0 {
-		b = append(strconv.AppendUint(b, uint64(id.PID), 10), ',')
-		b = append(strconv.AppendUint(b, uint64(id.TID), 10), ',')
+		for _, n := range []uint32{id.PID, id.TID} {
+			if isTaskID(n) {
+				b = strconv.AppendUint(b, uint64(n), 10)
+			}
+			b = append(b, ',')
+		}
 		b = appendCell(b, c.Comm)
 	} else {
 		b = append(b, ',', ',')

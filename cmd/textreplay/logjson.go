@@ -6,6 +6,7 @@ package main
 import (
 	"encoding/hex"
 	"fmt"
+	"math"
 
 	"github.com/textreplay/textreplay/perfdata"
 	"github.com/textreplay/textreplay/timeline/replay"
@@ -29,6 +30,10 @@ type jsonEntry struct {
 	Comm *string `json:"comm,omitempty"`
 }
 
+// isTaskID reports whether the kernel can have given a number to a process or a thread (pid_t). Of one that has
+// ended it records -1 (perf_event_pid_type of kernel/events/core.c), and damage makes others.
+func isTaskID(n uint32) bool { return n <= math.MaxInt32 }
+
 func (j *logJSON) head(kind string, c *replay.Change) jsonEntry {
 	id := c.SampleID()
 	e := jsonEntry{Time: since(c.Time), Kind: kind}
@@ -39,7 +44,12 @@ func (j *logJSON) head(kind string, c *replay.Change) jsonEntry {
 		e.CPU = &id.CPU
 	}
 	if id.Has&perfdata.SampleTID != 0 {
-		e.PID, e.TID = &id.PID, &id.TID
+		if isTaskID(id.PID) {
+			e.PID = &id.PID
+		}
+		if isTaskID(id.TID) {
+			e.TID = &id.TID
+		}
 		e.Comm = nonEmpty(c.Comm)
 	}
 	return e

@@ -89,6 +89,10 @@ func (o *oops) resolve(a *oopsAnswer) error {
 	if a.place == "" {
 		return nil
 	}
+	if isBeyond(a.place) {
+		a.finding = true
+		return fmt.Errorf("the offset in %s is beyond the function's size, which no kernel prints: the line is damaged", a.place)
+	}
 	addr, err := o.r.ParseAddr(a.place, a.times.From)
 	if err != nil && a.how == "" {
 		// A name of code that came later.
@@ -123,6 +127,18 @@ func (o *oops) resolve(a *oopsAnswer) error {
 		return fmt.Errorf("%s is at %#x in the recording, not at %#x: the oops is of another boot or kernel", a.place, addr, a.addr)
 	}
 	return nil
+}
+
+// isBeyond reports whether the offset of a place is beyond its size: "f+0x500/0x40". A return address may
+// be just behind the function, if the function ends with a call that does not return (sprint_backtrace of
+// kernel/kallsyms.c).
+func isBeyond(place string) bool {
+	_, rest, _ := strings.Cut(place, "+")
+	offset, size, _ := strings.Cut(rest, "/")
+	size, _, _ = strings.Cut(size, " ") // of "f+0x1/0x2 [ext4]"
+	at, err := numbers.Parse(offset, 64)
+	n, err2 := numbers.Parse(size, 64)
+	return err == nil && err2 == nil && n > 0 && at > n
 }
 
 // afterCall returns the address of a place in the only one of several functions in which a call

@@ -180,10 +180,7 @@ func (a *app) writeSymbols(r *replay.Replay, list []listedSymbol) error {
 		}
 		for i := range list {
 			s := &list[i]
-			out := jsonListed{Name: s.Name, Kind: s.kind, Addr: hexAddr(s.Addr), From: since(s.From), To: until(s.To), AliasOf: s.aliasOf}
-			if s.kind == symModule {
-				out.Module = &s.Module
-			}
+			out := jsonListed{Name: s.Name, Kind: s.kind, Addr: hexAddr(s.Addr), From: since(s.From), To: until(s.To), AliasOf: s.aliasOf, Module: nonEmpty(s.Module)}
 			if s.Size != 0 {
 				out.Size = &s.Size
 			}

@@ -279,7 +279,7 @@ func (x *collector) writtenBy(c *replay.Change) {
 		w.cpu = int32(c.Poke.CPU)
 	}
 	if c.Poke.Has&perfdata.SampleTID != 0 {
-		w.pid, w.tid = int32(c.Poke.PID), int32(c.Poke.TID)
+		w.pid, w.tid = taskID(c.Poke.PID), taskID(c.Poke.TID)
 	}
 	same := w == x.last
 	if !same {
@@ -549,4 +549,13 @@ type sitesByAddress struct {
 type formAddress struct {
 	rank      uint32 // in sitesByAddress.addrs
 	newNumber uint32 // in pokes.contents
+}
+
+// taskID returns the number of a process or a thread; -1 if no task can have it (pid_t). Of one that has ended, the
+// kernel records -1.
+func taskID(n uint32) int32 {
+	if n > math.MaxInt32 {
+		return -1
+	}
+	return int32(n)
 }
