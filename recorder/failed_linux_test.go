@@ -95,7 +95,7 @@ func TestFailedStart(t *testing.T) {
 		err := os.MkdirAll(filepath.Join(r.piece.dir, "kcore_dir"), 0o700)
 		r.done <- copied{err: err, of: r.piece}
 	}()
-	if err := r.abandon(); err != nil {
+	if err := r.Discard(); err != nil {
 		t.Error(err)
 	}
 	<-copying
@@ -107,10 +107,22 @@ func TestFailedStart(t *testing.T) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := started(t, Options{Dir: dir, MaxSize: LeastSize}).abandon(); err != nil {
+	if err := started(t, Options{Dir: dir, MaxSize: LeastSize}).Discard(); err != nil {
 		t.Error(err)
 	}
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {
+		t.Errorf("%v in the directory: %v", entries, err)
+	}
+
+	// So does a piece that was there before, however few are to be kept.
+	r = started(t, Options{Dir: dir, MaxSize: LeastSize})
+	if err := r.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := started(t, Options{Dir: dir, MaxSize: LeastSize, MaxPieces: 1}).Discard(); err != nil {
+		t.Error(err)
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 || entries[0].Name() != PieceName(1) {
 		t.Errorf("%v in the directory: %v", entries, err)
 	}
 }

@@ -92,13 +92,14 @@ func Start(opts Options) (*Recorder, error) {
 	releaseMemory() // of the program's start
 	r := &Recorder{opts: opts, done: make(chan copied, 1), warned: make(map[string]bool), images: images{unread: make(map[uint64]image)}, blind: make(map[int]bool), steps: make(map[int]*cpuState), poll: -1, wake: -1, news: -1, awake: asleep()}
 	if err := r.start(); err != nil {
-		return nil, errors.Join(err, r.abandon())
+		return nil, errors.Join(err, r.Discard())
 	}
 	return r, nil
 }
 
-// abandon ends a recorder that could not start, and removes what it has made.
-func (r *Recorder) abandon() error {
+// Discard ends a recorder that did not run, as where the command to be recorded cannot be started,
+// and removes what it has made. It is called in place of [Recorder.Close].
+func (r *Recorder) Discard() error {
 	if r.copying {
 		<-r.done // it would make files again
 	}
@@ -151,7 +152,7 @@ func (r *Recorder) start() (err error) {
 			return err
 		}
 	}
-	return errors.Join(r.begin(), r.removeOld())
+	return r.begin()
 }
 
 // lastPiece returns the highest number of a piece in dir, 0 if there is none: a recorder that
@@ -363,6 +364,9 @@ func (r *Recorder) Run(ctx context.Context) error {
 }
 
 func (r *Recorder) run(ctx context.Context) error {
+	if err := r.removeOld(); err != nil {
+		return err
+	}
 	stop := context.AfterFunc(ctx, r.nudge)
 	defer stop()
 	next := time.Now().Add(r.opts.SnapshotEvery)

@@ -30,3 +30,6 @@ func (r *Recorder) Stats() Stats { return Stats{} }
 
 // Close does nothing.
 func (r *Recorder) Close() error { return nil }
+
+// Discard does nothing.
+func (r *Recorder) Discard() error { return nil }

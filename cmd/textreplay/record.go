@@ -134,7 +134,7 @@ func (a *app) record(opts recorder.Options, maxSize int64, follow bool, command 
 	var w *workload
 	if len(command) > 0 {
 		if ctx, w, err = a.startWorkload(ctx, command); err != nil {
-			return errors.Join(usagef("%w", err), r.Close())
+			return errors.Join(usagef("%w", err), r.Discard())
 		}
 	} else {
 		a.sayf("recording into %s; Ctrl-C ends it", opts.Dir)

@@ -673,3 +673,26 @@ func TestRecordFollow(t *testing.T) {
 		}
 	}
 }
+
+// TestRecordCommandFails: a command that the kernel does not run leaves no recording, and no piece.
+func TestRecordCommandFails(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	command := filepath.Join(dir, "command")
+	if err := os.WriteFile(command, []byte("#!/no/such/interpreter\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"-o", filepath.Join(dir, "rec")}, {"-o", filepath.Join(dir, "pieces"), "--max-size", "1M"}} {
+		c := exec.Command("textreplay", append(append([]string{"record"}, args...), "--", command)...)
+		out, err := c.CombinedOutput()
+		if bytes.Contains(out, []byte("perf_event_open")) {
+			t.Skipf("this machine allows no recording: %s", out)
+		}
+		if code := c.ProcessState.ExitCode(); code != 2 || !bytes.Contains(out, []byte("fork/exec "+command)) {
+			t.Errorf("%q: exit code %d, %v: %s", args, code, err, out)
+		}
+		if _, err := os.Lstat(args[1]); !os.IsNotExist(err) {
+			t.Errorf("%q: the directory is there: %v", args, err)
+		}
+	}
+}
