@@ -20,6 +20,7 @@ import (
 
 	"github.com/textreplay/textreplay/internal/corpus"
 	"github.com/textreplay/textreplay/perfdata"
+	"github.com/textreplay/textreplay/timeline"
 	"github.com/textreplay/textreplay/timeline/replay"
 )
 
@@ -149,6 +150,26 @@ func TestGuestTasks(t *testing.T) {
 [1 1000] 0x401000([guest.user]) pid=7 comm=guest
 [1 1000] 0x401000([guest.user]) pid=8 comm=guest
 [1 1000] 0xffffffff81002000([guest.kernel]) pid=7 comm=host
+`
+	if d := cmp.Diff(want, print(p)); d != "" {
+		t.Error(d)
+	}
+}
+
+// TestTIDAgain: a thread whose number was that of another one does not have the name of that one,
+// also if its parent's is not known.
+func TestTIDAgain(t *testing.T) {
+	tp := newTape(t, "cpu-clock")
+	tp.comm(100, 7, 7, "first", true)
+	tp.sample(taken{time: 150, pid: 7, ip: leaf})
+	tp.fork(200, 7, 7, 99, 99, 0)
+	tp.sample(taken{time: 250, pid: 7, ip: leaf})
+	tp.comm(300, 7, 7, "second", true)
+	tp.sample(taken{time: 350, pid: 7, ip: leaf})
+	p, _ := exported(t, tp.load(), Options{Labels: LabelComm})
+	want := `[1 1000] leaf([kernel.kallsyms])
+[1 1000] leaf([kernel.kallsyms]) comm=first
+[1 1000] leaf([kernel.kallsyms]) comm=second
 `
 	if d := cmp.Diff(want, print(p)); d != "" {
 		t.Error(d)
@@ -715,5 +736,56 @@ func TestTracepointName(t *testing.T) {
 		if want, _, _ := strings.Cut(tt.want, " "); tt.n == whole && p.SampleType[1].Type != want {
 			t.Errorf("the first value is %s, want %s", p.SampleType[1].Type, want)
 		}
+	}
+}
+
+// A moduleNames names one function of a module.
+type moduleNames timeline.Symbol
+
+func (m *moduleNames) Find(addr uint64) (timeline.Symbol, bool) {
+	return timeline.Symbol(*m), m.Addr <= addr && addr < m.Addr+m.Size
+}
+func (m *moduleNames) Lookup(string) []timeline.Symbol { return nil }
+func (m *moduleNames) Aliases(uint64) []string         { return nil }
+
+// TestModulesInTurn: an address has the names of each of the modules that were there one after the
+// other, in whatever order the samples come, and none between them. Each is in its own module.
+func TestModulesInTurn(t *testing.T) {
+	tp := newTape(t, "cpu-clock")
+	tp.mmap(0, kernelPID, 0xffffffff81000000, 0x7e000000, 0xffffffff81000000, kernelFile+"_text")
+	tp.mmap(0, kernelPID, packed, 0x2000, 0, "/lib/modules/6.1/kernel/lib/mod-one.ko.xz")
+	const times = 10
+	for i := range times {
+		tp.sample(taken{time: uint64(500 + 1000*(i*3%times)), pid: 7, ip: packed + 16, chain: kernelChain(packed+16, entry+8)})
+	}
+	for _, time := range []uint64{999, 1000, 3999, 4000, 4999, 5000} {
+		tp.sample(taken{time: time, pid: 7, ip: packed + 32})
+	}
+	r := tp.load()
+	b := timeline.NewBuilder()
+	b.Extent(0, 9000)
+	b.Text(leaf-0x2000, behind)
+	b.Names(replay.Names(r.Kallsyms()))
+	for _, m := range []timeline.Module{{Name: "mod_one", Freed: 1000}, {Name: "two", Loaded: 2000, Freed: 3000}, {Name: "three", Loaded: 4000, Freed: 5000}, {Name: "mod_one", Loaded: 6000, Freed: 7000}} {
+		m.Addr, m.TextEnd, m.End = packed, packed+0x1000, packed+0x1000
+		m.Names = &moduleNames{Name: "f_" + m.Name, Module: m.Name, Addr: packed, Size: 64}
+		b.LaterModule(m)
+	}
+	var err error
+	if r.Image, err = b.Build(); err != nil {
+		t.Fatal(err)
+	}
+	p, _ := exported(t, r, Options{})
+	want := `[1 1000] f_mod_one(/lib/modules/6.1/kernel/lib/mod-one.ko.xz)
+[1 1000] f_mod_one(/lib/modules/6.1/kernel/lib/mod-one.ko.xz) < entry([kernel.kallsyms])
+[1 1000] f_mod_one(/lib/modules/6.1/kernel/lib/mod-one.ko.xz) < entry([kernel.kallsyms])
+[1 1000] f_three([three]) < entry([kernel.kallsyms])
+[1 1000] f_two([two]) < entry([kernel.kallsyms])
+[2 2000] f_three([three])
+[3 3000] 0xffffffffc0001020
+[6 6000] 0xffffffffc0001010 < entry([kernel.kallsyms])
+`
+	if d := cmp.Diff(want, print(p)); d != "" {
+		t.Error(d)
 	}
 }

@@ -6,7 +6,6 @@ package pprofexport
 import (
 	"debug/elf"
 	"slices"
-	"sort"
 
 	"github.com/textreplay/textreplay/perfdata"
 	"github.com/textreplay/textreplay/timeline"
@@ -80,14 +79,11 @@ const timeless = timeline.MaxTime - 1
 
 // A namer returns the locations of addresses.
 type namer struct {
-	r       *replay.Replay
-	tasks   *tasks
-	dynamic []timeline.Symbol // dynamic symbols, by address and time
-	reach   []uint64          // the greatest end of dynamic[:i+1]
+	r     *replay.Replay
+	tasks *tasks
 
 	kernelMap *mapping
-	maps      []*mapping          // of the kernel and its modules, by MMAP records
-	modules   map[string]*mapping // that no MMAP record has, by name
+	maps      []*mapping // of the kernel and its modules, by MMAP records
 	lives     map[timeline.Symbol]*mapping
 	foreign   map[context]*mapping
 	mappings  []*mapping // that locations use, by number
@@ -141,7 +137,6 @@ type named struct {
 func newNamer(r *replay.Replay, ts *tasks) *namer {
 	n := &namer{
 		r: r, tasks: ts,
-		modules:   make(map[string]*mapping),
 		lives:     make(map[timeline.Symbol]*mapping),
 		foreign:   make(map[context]*mapping),
 		functionN: make(map[function]uint64),
@@ -149,12 +144,6 @@ func newNamer(r *replay.Replay, ts *tasks) *namer {
 		inlined:   make(map[uint64][]inlinedLine),
 		kernel:    make(map[kernelAddr]named),
 		others:    make(map[kernelAddr][]named),
-	}
-	reach := uint64(0)
-	for s := range r.Image.Symbols {
-		reach = max(reach, s.Addr+s.Size)
-		n.dynamic = append(n.dynamic, s)
-		n.reach = append(n.reach, reach)
 	}
 	// The kernel comes first: pprof takes the first mapping for the program of the
 	// profile, and looks for it in the image that it is given. It begins where kernel
@@ -264,9 +253,9 @@ func (n *namer) kernelAt(addr, t uint64, caller bool) (id, from, to uint64) {
 func (n *namer) name(addr, t uint64, caller bool) named {
 	view := n.r.Image.At(t)
 	k := named{to: timeline.MaxTime}
-	k.narrow(n, addr, t)
+	k.narrow(view, addr)
 	if caller && addr > 0 {
-		k.narrow(n, addr-1, t)
+		k.narrow(view, addr-1)
 		// An interrupt may come before the first instruction of a function: then
 		// no call precedes the address.
 		if s, ok := view.Symbol(addr); !ok || s.Addr != addr || n.callBefore(view, addr, &k) {
@@ -280,10 +269,6 @@ func (n *namer) name(addr, t uint64, caller bool) named {
 		// Only a name that never changes is certain.
 		ok = ok && k.from == 0 && s.From == 0 && s.To == timeline.MaxTime
 		k.from, k.to = timeless, timeline.MaxTime
-	} else if last, ok := n.r.Image.At(k.to - 1).Symbol(addr); ok {
-		// Modules are loaded and unloaded too: the last name in this time has its
-		// module's lifetime.
-		k.around(t, last.From, last.To)
 	}
 	l := location{addr: addr}
 	var inlined []SourceFrame
@@ -303,11 +288,11 @@ func (n *namer) name(addr, t uint64, caller bool) named {
 			}
 		}
 		l.function = n.function(f)
-		if l.mapping = n.mappingOf(&s); l.mapping != nil {
+		if l.mapping = n.mappingOf(&s, t); l.mapping != nil {
 			l.mapping.named = true
 		}
 	} else {
-		l.mapping = n.mappingAt(addr)
+		l.mapping = n.mappingAt(addr, t)
 	}
 	k.location = n.location(l)
 	if _, ok := n.inlined[k.location]; !ok {
@@ -329,17 +314,10 @@ func (n *namer) function(f function) uint64 {
 	return id
 }
 
-// narrow narrows k to the interval around t in which no dynamic symbol at addr begins or
-// ends.
-func (k *named) narrow(n *namer, addr, t uint64) {
-	i := sort.Search(len(n.dynamic), func(i int) bool { return n.dynamic[i].Addr > addr })
-	for i--; i >= 0 && n.reach[i] > addr; i-- {
-		s := &n.dynamic[i]
-		if addr >= s.Addr+s.Size {
-			continue
-		}
-		k.around(t, s.From, s.To)
-	}
+// narrow narrows k to the time around view's in which no code with a name comes or goes at addr.
+func (k *named) narrow(view timeline.View, addr uint64) {
+	same := view.SameNames(addr)
+	k.from, k.to = max(k.from, same.From), min(k.to, same.To)
 }
 
 // around narrows k to the side of each of these changes that t is on.
@@ -353,8 +331,8 @@ func (k *named) around(t uint64, changes ...uint64) {
 	}
 }
 
-// mappingOf returns the mapping that a symbol is in, nil if it is not known.
-func (n *namer) mappingOf(s *timeline.Symbol) *mapping {
+// mappingOf returns the mapping that a symbol is in at the time t, nil if it is not known.
+func (n *namer) mappingOf(s *timeline.Symbol, t uint64) *mapping {
 	switch {
 	case s.Dynamic:
 		m := n.lives[*s]
@@ -370,17 +348,15 @@ func (n *namer) mappingOf(s *timeline.Symbol) *mapping {
 		}
 		return m
 	case s.Module != "":
-		if m := n.mappingAt(s.Addr); m != nil && m != n.kernelMap {
-			return m
-		}
-		return n.module(s.Module)
+		return n.module(s)
 	}
-	return n.mappingAt(s.Addr)
+	return n.mappingAt(s.Addr, t)
 }
 
 // mappingAt returns the mapping of a kernel address without a symbol: that of the kernel
-// itself, or of a module that was loaded when the recording began; nil if there is none.
-func (n *namer) mappingAt(addr uint64) *mapping {
+// itself, or of a module that was loaded when the recording began, unless it has gone by the time t
+// or was not there yet; nil if there is none.
+func (n *namer) mappingAt(addr, t uint64) *mapping {
 	if m := n.kernelMap; m != nil && m.start <= addr && addr < m.limit {
 		return m
 	}
@@ -391,21 +367,54 @@ func (n *namer) mappingAt(addr uint64) *mapping {
 			best = m
 		}
 	}
+	if best == nil || best.module() == "" {
+		return best
+	}
+	known, there := false, false // of the module of this record
+	for l := range n.r.Image.LifetimesAt(addr) {
+		if !l.IsModule() {
+			continue
+		}
+		now, same := l.From <= t && t < l.To, l.Name == best.module()
+		if t == timeless {
+			now = !same || l.From == 0 && l.To == timeline.MaxTime // another one may have been there
+		}
+		if now && !same {
+			return nil
+		}
+		known, there = known || same, there || same && now
+	}
+	if known && !there {
+		return nil
+	}
 	return best
 }
 
-// module returns the mapping of a module that the snapshot's list has.
-func (n *namer) module(name string) *mapping {
-	m, ok := n.modules[name]
-	if !ok && n.r.Snapshot != nil {
+// module returns the mapping of the module that a symbol is in: that of its MMAP record, or as long
+// as the list of modules says, or its text.
+func (n *namer) module(s *timeline.Symbol) *mapping {
+	for _, m := range n.maps {
+		if m.start <= s.Addr && s.Addr < m.limit && m.module() == s.Module {
+			return m
+		}
+	}
+	m := mapping{file: "[" + s.Module + "]"}
+	for l := range n.r.Image.LifetimesAt(s.Addr) {
+		if l.IsModule() && l.Name == s.Module && l.From == s.From {
+			m.start, m.limit = l.Lo, l.Hi
+		}
+	}
+	if n.r.Snapshot != nil {
 		for _, mod := range n.r.Snapshot.Modules {
-			if mod.Name == name {
-				m = &mapping{start: mod.Addr, limit: mod.Addr + mod.Size, file: "[" + name + "]"}
+			if mod.Name == s.Module && mod.Addr <= s.Addr && s.Addr < mod.Addr+mod.Size {
+				m.start, m.limit = mod.Addr, mod.Addr+mod.Size
 			}
 		}
-		n.modules[name] = m
 	}
-	return m
+	if m.limit == 0 {
+		return nil
+	}
+	return n.tasks.mapping(m)
 }
 
 // callBefore reports whether a call ends at addr, or cannot be ruled out, and

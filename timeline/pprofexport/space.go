@@ -5,8 +5,10 @@ package pprofexport
 
 import (
 	"cmp"
+	"path"
 	"slices"
 	"sort"
+	"strings"
 
 	"github.com/textreplay/textreplay/timeline"
 )
@@ -20,6 +22,16 @@ type mapping struct {
 	buildID      string // hexadecimal
 	named        bool   // the profile has names for it; pprof looks for names otherwise
 	id           uint64 // in the profile, from 1 on; 0: not used yet
+}
+
+// module returns the name of the module that the mapping of an MMAP record is of, "" if it is of
+// the kernel itself. The record has the name in brackets, or the path of the module's file.
+func (m *mapping) module() string {
+	if strings.HasPrefix(m.file, kernelFile) {
+		return ""
+	}
+	name, _, _ := strings.Cut(path.Base(strings.Trim(m.file, "[]")), ".ko")
+	return strings.ReplaceAll(name, "-", "_")
 }
 
 // A mapped is one MMAP record in an address space. perf does not record munmap,

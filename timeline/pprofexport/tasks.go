@@ -265,7 +265,10 @@ func (ts *tasks) replay(events []taskEvent) {
 			if isHost && e.pid != e.of {
 				ts.process(e.pid).fork(ts.process(e.of).current(), e.time)
 			}
-			if parent := ts.threads[threadKey{e.machine, e.from}].comm(timeline.MaxTime); parent != "" && e.from != e.tid {
+			// The tid may have been that of another thread, so its name goes also where that of the
+			// parent is not known.
+			parent := ts.threads[threadKey{e.machine, e.from}].comm(timeline.MaxTime)
+			if e.from != e.tid && (parent != "" || ts.threads[key] != nil) {
 				ts.rename(key, e.time, parent)
 			}
 		case taskBorn:
