@@ -104,3 +104,67 @@ func TestLibiptClocks(t *testing.T) {
 		}
 	}
 }
+
+// TestLibiptBackAndForth: between two packets with a time, a place gets back the instruction that it
+// had before an earlier change, whose window is open, too. The adapter is offered it as the new side
+// of the later change.
+func TestLibiptBackAndForth(t *testing.T) {
+	exe := ptdecode(t)
+	const at = uint64(genperf.TextAddr)
+	k := &genperf.Kernel{Machine: elf.EM_X86_64, Arch: "x86_64", Release: "6.1.0", Order: binary.LittleEndian, Addr: at, CPUs: 1,
+		Text: bytes.Repeat([]byte{0x90}, 4096), Symbols: []kcore.ELFSymbol{{Name: "f", Addr: at}, {Name: "end", Addr: at + 4095}}}
+	var insns []instruction
+	put := func(addr uint64, code ...byte) uint32 {
+		copy(k.Text[addr:], code)
+		insns = append(insns, instruction{ip: at + addr, bytes: code})
+		return uint32(len(insns) - 1)
+	}
+	// The jump leads to a conditional branch: where the trace has no outcome, it was not taken.
+	jump := put(0x40, 0xeb, 0x02)
+	nop := put(0x40, 0x66, 0x90)
+	off := put(0x42, 0xff, 0xe0)
+	test := put(0x44, 0x74, 0x00)
+	on := put(0x46, 0xff, 0xe0)
+	path := filepath.Join(t.TempDir(), "rec.data")
+	w, err := k.Record(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conv := binary.LittleEndian.AppendUint32(nil, uint32(perfdata.RecordTimeConv))
+	conv = append(conv, 0, 0, 56, 0)
+	for _, v := range []uint64{0, 1, 0, 0, 0} { // a tick is a nanosecond
+		conv = binary.LittleEndian.AppendUint64(conv, v)
+	}
+	if err := w.WriteRecord(append(conv, 1, 0, 0, 0, 0, 0, 0, 0)); err != nil {
+		t.Fatal(err)
+	}
+	const toJump, start, toNop, end = 2_000_010_000, 2_000_010_100, 2_000_030_500, 2_000_050_000
+	for _, err := range []error{
+		w.Poke(toJump, at+0x40, insns[nop].bytes, insns[jump].bytes),
+		w.Poke(toNop, at+0x40, insns[jump].bytes, insns[nop].bytes),
+		w.End(9e9),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	var steps []step
+	for time := uint64(start); time < end; time += 10 {
+		ids := []uint32{jump, test, on}
+		if time >= toNop {
+			ids = []uint32{nop, off}
+		}
+		for _, id := range ids {
+			steps = append(steps, step{id: id, tsc: time})
+		}
+	}
+	file := filepath.Join(t.TempDir(), "cpu.pt")
+	if err := os.WriteFile(file, encodeTrace(insns, steps, traceForm{6, 1000, 1 << 10}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, mode := range [][]string{nil, {"-b"}} {
+		t.Run(fmt.Sprint(mode), func(t *testing.T) {
+			decode(t, exe, path, []string{file}, insns, [][]step{steps}, mode...)
+		})
+	}
+}

@@ -335,3 +335,51 @@ func TestAlternativesOfClocks(t *testing.T) {
 		t.Errorf("%d times in flight", asked)
 	}
 }
+
+// TestAlternativesComeBack: an instruction that is there before one change and comes back with a later
+// one is listed for each of them, while the windows of both are open: with the time of the first alone,
+// it would seem to be gone.
+func TestAlternativesComeBack(t *testing.T) {
+	nop, jump := []byte{0x66, 0x90}, []byte{0xeb, 0x10}
+	const at, first, second = uint64(genperf.TextAddr), uint64(5_000_000_000), uint64(5_000_020_000)
+	k := &genperf.Kernel{Machine: elf.EM_X86_64, Arch: "x86_64", Release: "6.1.0", Order: binary.LittleEndian, Addr: at, CPUs: 1,
+		Text: bytes.Repeat([]byte{0x90}, 4096), Symbols: []kcore.ELFSymbol{{Name: "f", Addr: at}, {Name: "end", Addr: at + 4095}}}
+	copy(k.Text[0x40:], nop)
+	path := filepath.Join(t.TempDir(), "rec.data")
+	w, err := k.Record(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range []error{w.Poke(first, at+0x40, nop, jump), w.Poke(first+1000, at+0x80, []byte{0x90, 0x90}, nop),
+		w.Poke(second, at+0x40, jump, nop), w.End(9e9)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, err := replay.Load(path, replay.Options{Windows: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	var h history
+	h.init(r)
+	type side struct {
+		choice       uint8
+		code         byte
+		from, change uint64
+	}
+	var got []side
+	for _, a := range h.alternatives(at+0x40, second-1) {
+		if a.choice != trap {
+			got = append(got, side{a.choice, a.bytes[0], a.from, a.change})
+		}
+	}
+	for _, want := range []side{{after, jump[0], first, first}, {after, nop[0], second, second}} {
+		if !slices.Contains(got, want) {
+			t.Errorf("%v is not among %v", want, got)
+		}
+	}
+	if n := len(h.windows(at+0x40, at+0x41, second-1, second)); n < 2 {
+		t.Errorf("%d windows are open", n)
+	}
+}

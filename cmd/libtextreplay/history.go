@@ -119,8 +119,9 @@ const (
 
 // alternatives returns what a CPU may run at addr at time t if a window is open there: the
 // bytes of that time, then the trap, then the bytes right before the change and right after
-// it. What is the same is listed once. [replay.Cursor.Alternatives] lists the same
-// instructions and traps.
+// it. What is the same is listed once: bytes that are there before one change and come back with
+// another one are listed for both. [replay.Cursor.Alternatives] lists the same instructions and
+// traps.
 //
 // Where it is not known when changes were made, the bytes at the times of their records say nothing: then the sides
 // are those of the changes that are in flight.
@@ -157,9 +158,7 @@ func (h *history) alternatives(addr, t uint64) (out []alternative) {
 		}
 		for _, a := range list {
 			a.change = w.Switch
-			if a.n > 0 && !slices.ContainsFunc(out, func(o alternative) bool {
-				return o.choice == a.choice && o.choice == trap && o.change == a.change || o.choice != trap && a.choice != trap && o.bytes == a.bytes
-			}) {
+			if a.n > 0 && !slices.ContainsFunc(out, a.isSame) {
 				out = append(out, *a)
 			}
 		}
@@ -174,6 +173,15 @@ func (h *history) alternatives(addr, t uint64) (out []alternative) {
 		}
 	}
 	return out
+}
+
+// isSame reports whether o is the trap of the same change, or the same bytes at a time that is not
+// another one.
+func (a *alternative) isSame(o alternative) bool {
+	if a.choice == trap || o.choice == trap {
+		return a.choice == o.choice && a.change == o.change
+	}
+	return a.bytes == o.bytes && a.from <= o.until && o.from <= a.until
 }
 
 // readInstruction returns the answer for the bytes of the instruction at addr at time t. Where the

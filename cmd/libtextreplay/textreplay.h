@@ -308,10 +308,10 @@ int64_t textreplay_spans(textreplay_cursor *cur, uint64_t addr, uint64_t len, te
 /* What a CPU may run at addr at the cursor's time, if a window is open there: the first is
  * what textreplay_read() gives, if it gives any bytes; then a trap, then the other side of
  * the change. If facts contradict one another, what was read may be neither side: then both
- * follow. Two windows over one place give more. If a change is in flight at addr
- * (TEXTREPLAY_IN_FLIGHT), both of its sides are there, also without a window, if the
- * architecture has a disassembler. Fills out with up to n and returns how many there are, 0 at
- * other times. */
+ * follow. Two windows over one place give more: bytes that one change takes away and the other one
+ * brings back are there for each of them. If a change is in flight at addr (TEXTREPLAY_IN_FLIGHT),
+ * both of its sides are there, also without a window, if the architecture has a disassembler.
+ * Fills out with up to n and returns how many there are, 0 at other times. */
 int textreplay_alternatives(textreplay_cursor *cur, uint64_t addr, textreplay_alternative *out, size_t n);
 
 /* Whether the trap handler may return to addr at the cursor's time if the trap was that of a
