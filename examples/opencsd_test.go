@@ -9,6 +9,7 @@ import (
 	"bytes"
 	"debug/elf"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -148,5 +149,60 @@ func TestOpenCSD(t *testing.T) {
 	}
 	if plain, out := decode("-p"); bytes.Equal(plain, want) {
 		t.Errorf("the text of one time gives the same: %s", out)
+	}
+}
+
+// TestOpenCSDEnd: the address with which a trace ends says that the instruction before it was one that
+// needs an address, as each address does.
+func TestOpenCSDEnd(t *testing.T) {
+	exe := csdecode(t)
+	const base, began = uint64(0xffff800080000000), uint64(2_000_000_000)
+	// site: nop or b 1f; cbnz x2, next; cbnz x2, next; 1: ret
+	code := []uint32{armNOP, armCBNZ(1), armCBNZ(1), armRET}
+	k := &genperf.Kernel{Machine: elf.EM_AARCH64, Arch: "aarch64", Release: "6.12.0", Order: binary.LittleEndian, Addr: base, CPUs: 1,
+		Text: make([]byte, 4096), Symbols: []kcore.ELFSymbol{{Name: "f", Addr: base}}}
+	word := func(w uint32) []byte { return binary.LittleEndian.AppendUint32(nil, w) }
+	for i, w := range code {
+		copy(k.Text[4*i:], word(w))
+	}
+	dir := filepath.Join(t.TempDir(), "rec.data")
+	rec, err := k.Record(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(rec.Poke(began+500, base, word(armNOP), word(armB(3))), rec.End(began+1e6)); err != nil {
+		t.Fatal(err)
+	}
+	enc := &etmEncoder{etmForm: etmForm{atoms: 3}}
+	var want []byte
+	run := func(i int, w uint32) {
+		want = append(binary.LittleEndian.AppendUint64(want, base+uint64(4*i)), word(w)...)
+	}
+	enc.sync(began, base, true)
+	for range 3 {
+		for i, w := range code {
+			run(i, w)
+		}
+		for _, taken := range []bool{false, false, true} {
+			enc.atom(taken)
+		}
+		enc.address(base)
+	}
+	run(0, armB(3))
+	run(3, armRET)
+	enc.atom(true)
+	enc.atom(true)
+	enc.address(base)
+	enc.timestamp(began + 1000)
+	trace, stream := filepath.Join(t.TempDir(), "etm.bin"), filepath.Join(t.TempDir(), "stream")
+	if err := os.WriteFile(trace, enc.out, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command(exe, "-n", "-o", stream, dir, trace).CombinedOutput()
+	if err != nil || !bytes.Contains(out, []byte(" 0 errors")) {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if got, err := os.ReadFile(stream); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("%v: decoded\n%x, executed\n%x", err, got, want)
 	}
 }

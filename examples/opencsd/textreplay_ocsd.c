@@ -769,6 +769,8 @@ static void attempt(struct etm *d, const uint8_t *trace, uint64_t from, uint64_t
 	if (!feed(d->tree, trace, from, to))
 		wrong(d, "OpenCSD cannot decode");
 	packet_ends(d);
+	if (d->seen) /* the trace ends with an address */
+		go_on(d);
 }
 
 /* Takes the next value of the latest choice that has one. */
