@@ -216,7 +216,7 @@ func (c *historyBuilder) alive(e0, e1 uint64, init initial, changes []change) {
 		}
 		if ch.copied {
 			if p.dead == ReasonNone {
-				c.read(&p, changes, i)
+				c.read(&p, changes, i, e1)
 			}
 			continue
 		}

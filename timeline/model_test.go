@@ -2052,8 +2052,7 @@ func (p *painter) alive(e0, e1 uint64, got []byte, claim initial, facts []witnes
 			}
 			p.misfits = append(p.misfits, f)
 		}
-		next := p.content == nil && f.old != nil && (p.m.skew > 0 || p.m.differ) && e1 < MaxTime && !(f.death && f.time == e1) ||
-			p.content == nil && slices.ContainsFunc(all[i+1:], func(n witness) bool { return n.birth && p.mayFind(f, n.new, n.time, n.time, n.cpu) })
+		next := p.content == nil && p.mayBeNext(f, e1, all[i+1:])
 		if f.confirms {
 			if !dead && weak == ReasonNone && p.content != nil && bytes.Equal(p.content, got) {
 				p.between(t1, f.time, proven, weak, torn, got, claim.source)
@@ -2069,8 +2068,8 @@ func (p *painter) alive(e0, e1 uint64, got []byte, claim initial, facts []witnes
 				p.early = append(slices.Clip(p.early), f)
 			}
 			// The change may be of what was there before.
-			other := f.cpu >= 0 && p.madeBy >= 0 && (f.cpu != p.madeBy || f.time == p.made) && p.made > 0
-			prior = !dead && other && p.content == nil && f.old != nil && (p.prior != nil && bytes.Equal(p.prior, f.old) || (p.prior == nil || p.lostBefore) && (f.time == p.made || p.m.skew > 0 || p.m.differ))
+			other := p.mayPrecede(f)
+			prior = !dead && p.content == nil && p.mayBePrior(f)
 			maybeNext := (p.m.skew > 0 || p.m.differ) && e1 < MaxTime && !(f.death && f.time == e1)
 			again = ofOther && weak != ReasonNone && !dead && !torn && f.old != nil && p.content != nil && bytes.Equal(p.content, f.old) && (other || maybeNext)
 			late = prior || again || !dead && next || !dead && f.old != nil && p.content != nil && (torn || !bytes.Equal(p.content, f.old) || p.lostBefore && (p.m.skew > 0 || p.m.differ)) && other
@@ -2129,6 +2128,8 @@ func (p *painter) alive(e0, e1 uint64, got []byte, claim initial, facts []witnes
 			continue
 		case f.copied && dead:
 			continue
+		case f.copied && p.foundNext(weak, torn, f, all[i+1:], e1):
+			continue // it changes nothing of what that shows
 		case f.copied:
 			t1, weak = p.read(t1, proven, weak, torn, f)
 			torn, proven = false, t1
@@ -2212,6 +2213,41 @@ func (p *painter) alive(e0, e1 uint64, got []byte, claim initial, facts []witnes
 			return r
 		})
 	}
+}
+
+// mayPrecede reports whether a change may have come before what is there was made.
+func (p *painter) mayPrecede(f witness) bool {
+	return f.cpu >= 0 && p.madeBy >= 0 && (f.cpu != p.madeBy || f.time == p.made) && p.made > 0
+}
+
+// mayBePrior reports whether the first fact of what is there may be of what was there before.
+func (p *painter) mayBePrior(f witness) bool {
+	return p.mayPrecede(f) && f.old != nil && (p.prior != nil && bytes.Equal(p.prior, f.old) || (p.prior == nil || p.lostBefore) && (f.time == p.made || p.m.skew > 0 || p.m.differ))
+}
+
+// mayBeNext reports whether the first fact of what is there may be of what comes next, or of what one of the
+// facts behind it makes.
+func (p *painter) mayBeNext(f witness, e1 uint64, behind []witness) bool {
+	return f.old != nil && (p.m.skew > 0 || p.m.differ) && e1 < MaxTime && !(f.death && f.time == e1) ||
+		slices.ContainsFunc(behind, func(n witness) bool { return n.birth && p.mayFind(f, n.new, n.time, n.time, n.cpu) })
+}
+
+// foundNext reports whether a copy proves nothing by itself, as copies of slots, and the next change finds what it has.
+func (p *painter) foundNext(weak Reason, torn bool, c witness, next []witness, e1 uint64) bool {
+	why, _ := p.lost.within(c.time, c.until+1)
+	if p.soft == ReasonNone || why != ReasonNone || p.content != nil && (weak == ReasonNone || weak != p.soft || torn || !bytes.Equal(p.content, c.old)) {
+		return false
+	}
+	for i, f := range append([]witness{c}, next...) {
+		switch {
+		case f.copied && (f.trap || !bytes.Equal(f.old, c.old)), f.confirms:
+			return false
+		case !f.copied:
+			first := p.content == nil && (p.mayBePrior(f) || p.mayBeNext(f, e1, next[i:]) || p.leftLate(f, next[i:]))
+			return len(f.rivals) < 2 && f.old != nil && bytes.Equal(f.old, c.old) && !first
+		}
+	}
+	return false
 }
 
 // opens reports whether nothing is known to be there that a change does not find.
@@ -2424,7 +2460,11 @@ func (p *painter) withSnapshots(e0, e1 uint64, got []byte, claim initial, facts 
 		if !p.m.silent && c.old[0] == int3 && !(len(c.old) > 1 && c.old[1] == int3) && another && !left && !found {
 			c.trap = true // the same, where something else was there
 		}
-		c.trap = c.trap || trap && bytes.Equal(last, c.old) // it is that of the same change
+		if left { // and there is still, unless something was lost
+			why, _ := p.lost.within(before[len(before)-1].time, c.until+1)
+			left = why == ReasonNone
+		}
+		c.trap = c.trap || trap && !left && bytes.Equal(last, c.old) // it is that of the same change
 		trap = c.trap
 		between := func(f witness) bool { return f.time >= since && f.time <= max(busy, c.until) }
 		while := last != nil && c.time <= busy && !slices.ContainsFunc(facts, between)

@@ -202,7 +202,7 @@ func (c *historyBuilder) withSnapshots(e0, e1 uint64, init initial, changes []ch
 		switch {
 		case trap && shown == MaxTime:
 			shown = cp.to
-		case !trap && shown != MaxTime && c.equal(last, content) && cp.from <= Later(shown, trapTime):
+		case !trap && shown != MaxTime && c.equal(last, content) && cp.from <= Later(shown, trapTime) && !c.leftThere(&copied, changes, lo):
 			trap = true // of the same change
 		case !trap:
 			shown = MaxTime
@@ -247,6 +247,12 @@ func (c *historyBuilder) newTrap(content, last uint32, changes int) bool {
 		return true
 	}
 	return last != noContent && !c.equal(last, content)
+}
+
+// leftThere reports whether a copy that is made behind so many changes has what the last of them left, with nothing lost
+// between the two: an INT3 is no trap of a change without a record then.
+func (c *historyBuilder) leftThere(x *initial, changes []change, n int) bool {
+	return c.borders(x.content, changes[:n], n, n) && len(c.gaps.between(changes[n-1].time, Later(x.to, 1))) == 0
 }
 
 // copiedBetween reports whether a further snapshot has a content that was made after all records up to one time, and
@@ -341,8 +347,8 @@ func (c *historyBuilder) borders(content uint32, changes []change, lo, hi int) b
 const noPoke = ^uint32(0)
 
 // read fills the time between the last fact and changes[i], a further snapshot, and makes the copy
-// the last fact, from the moment on from which its bytes hold.
-func (c *historyBuilder) read(p *progress, changes []change, i int) {
+// the last fact, from the moment on from which its bytes hold. The epoch ends at e1.
+func (c *historyBuilder) read(p *progress, changes []change, i int, e1 uint64) {
 	ch := &changes[i]
 	reason := SnapshotMismatch
 	if c.source == SourceSnapshot {
@@ -354,6 +360,9 @@ func (c *historyBuilder) read(p *progress, changes []change, i int) {
 	weak, end := c.weakSnapshot(p, ch)
 	if weak != ReasonNone && end <= p.t {
 		return // it says nothing of the time since then
+	}
+	if weak != ReasonNone && weak == c.soft && c.foundNext(p, changes[i:], e1) {
+		return
 	}
 	switch {
 	case weak != ReasonNone:
@@ -373,6 +382,27 @@ func (c *historyBuilder) read(p *progress, changes []change, i int) {
 	}
 	c.content, c.source = ch.old, SourceSnapshot
 	*p = progress{t: at, proven: at, weak: weak}
+}
+
+// foundNext reports whether the change behind some copies, which prove nothing by themselves, finds what all of them have,
+// and shows what was there before as it would without them:
+//
+//	last loss   ├┤
+//	            │    copy of A    P: A -> B       A is known up to P
+//	            │                 P: A -> B       so it is
+func (c *historyBuilder) foundNext(p *progress, changes []change, e1 uint64) bool {
+	n := slices.IndexFunc(changes, func(ch change) bool { return !ch.copied })
+	if n < 0 {
+		return false
+	}
+	ch := &changes[n]
+	if ch.confirms || !ch.hasOld || c.rivalsOf(ch) != nil || slices.ContainsFunc(changes[:n], func(cp change) bool { return cp.trap || !c.equal(cp.old, ch.old) }) {
+		return false
+	}
+	if c.content == noContent {
+		return !c.mayBeOfOther(ch, changes[n+1:], e1) && !c.rivalsMake(ch) && !c.leftLate(ch, changes[n+1:])
+	}
+	return c.finds(p, ch) && p.weak == c.soft
 }
 
 // weakSnapshot returns why a further snapshot gives no more than unconfirmed bytes; none if it
