@@ -18,7 +18,7 @@ import (
 // it can have been announced after the event: else it was there, and its death may be lost. The
 // same holds for a module that was listed before the symbol's first event. A symbol that perf
 // announced and that kallsyms lists counts once.
-func (d *build) dropFalseStarts(events []SymbolEvent, lost gaps) []SymbolEvent {
+func (d *build) dropFalseStarts(events []SymbolEvent, modules []Module, lost gaps) []SymbolEvent {
 	announced := make(map[uint64]bool) // by a synthesized record
 	var ranges []Range                 // of all births of time 0
 	for i := range events {
@@ -30,7 +30,7 @@ func (d *build) dropFalseStarts(events []SymbolEvent, lost gaps) []SymbolEvent {
 	if len(ranges) == 0 {
 		return events
 	}
-	first := d.firstEvents(events, JoinRanges(ranges), lost)
+	first := d.firstEvents(events, modules, JoinRanges(ranges), lost)
 	listed := make(map[uint64]bool)
 	d.foundAgain = make(map[uint64]SymbolEvent)
 	kept := make([]SymbolEvent, 0, len(events))
@@ -71,7 +71,7 @@ type firstEvents struct {
 }
 
 // firstEvents finds the recorded births and deaths in some ranges.
-func (d *build) firstEvents(events []SymbolEvent, ranges []Range, lost gaps) *firstEvents {
+func (d *build) firstEvents(events []SymbolEvent, modules []Module, ranges []Range, lost gaps) *firstEvents {
 	f := &firstEvents{build: d, at: make(map[uint64][]int), lost: lost}
 	for i := range events {
 		e := &events[i]
@@ -87,9 +87,9 @@ func (d *build) firstEvents(events []SymbolEvent, ranges []Range, lost gaps) *fi
 		f.concerned, f.events = append(f.concerned, l.clone()), append(f.events, e)
 	}
 	recorded := f.concerned
-	for i := range d.modules {
-		m := &d.modules[i]
-		if m.Undated {
+	for i := range modules {
+		m := &modules[i]
+		if m.Undated || m.goneBefore(d.first) {
 			continue
 		}
 		there := d.listedBy() // it was there by then

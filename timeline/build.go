@@ -168,7 +168,7 @@ func (d *build) image() *Image {
 	}
 
 	d.skew, d.moved = d.Builder.skew, maps.Clone(d.delayed)
-	lives := d.deriveLifetimes()
+	lives := d.findLifetimes()
 	d.lifetimes = byPlace(lives)
 	d.sortPokes()
 	byLo := d.lifetimes.lives
@@ -176,7 +176,7 @@ func (d *build) image() *Image {
 		d.skew = max(d.skew, d.minSkew)
 	}
 	if d.skew > 0 {
-		lives = d.deriveLifetimes() // by wider gaps
+		lives = d.findLifetimes() // by wider gaps
 		byLo = sortedByLo(lives)
 	}
 	for class := range d.gaps {

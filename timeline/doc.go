@@ -62,7 +62,8 @@
 //	    add              a poke to its site, packed                    queue.go, site.go, pack.go, passes.go
 //	  Build
 //	    flatten          the gaps of each kind of memory               gap.go
-//	    deriveLifetimes  what code was where, and when                 lifetimes.go, unsure.go
+//	    findLifetimes    what code was where, and when                 lifetimes.go, unsure.go
+//	      fitModules       modules of later lists, where other code is laterlists.go
 //	    sortPokes        pokes by address and time                     build.go
 //	      unskew           those of CPUs whose clocks differ           skew.go, tied.go, rivals.go
 //	    doubtModules     contradictions inside of modules              doubt.go

@@ -159,6 +159,7 @@ type progress struct {
 	torn   bool   // it is a copy that contradicts the changes that were made meanwhile
 	other  bool   // it is a change that may be of other code
 	dead   Reason // why nothing is alive here; none: code is alive
+	open   bool   // it is a copy that may be of before a loss which ended by then: the next fact says what is there since
 }
 
 // alive derives the epoch [e0, e1), during which code is here. It goes from fact to
@@ -200,6 +201,9 @@ func (c *historyBuilder) alive(e0, e1 uint64, init initial, changes []change) {
 			}
 		}
 		ch := &changes[i]
+		if p.open && ch.hasOld && !ch.copied && !ch.confirms && c.rivalsOf(ch) == nil && !c.finds(&p, ch) {
+			c.content = noContent
+		}
 		if rivals := c.rivalsOf(ch); rivals != nil && p.dead == ReasonNone {
 			until := e1
 			if i+1 < len(changes) {
@@ -428,7 +432,7 @@ func (c *historyBuilder) compare(p *progress, changes []change, i int, e1 uint64
 // become makes a change the last fact. One without new bytes retires the code that is
 // here, until one without old bytes makes some.
 func (c *historyBuilder) become(p *progress, ch *change) {
-	p.torn, p.weak = false, ReasonNone
+	p.torn, p.open, p.weak = false, false, ReasonNone
 	p.t, p.proven = ch.time, ch.time
 	switch {
 	case !ch.hasNew || ch.death:

@@ -64,10 +64,12 @@ type liveSet struct {
 	// When births and deaths may have gone unrecorded: of dynamic symbols, and of
 	// modules.
 	symbols, modules gaps
-	// starting is modules with the time until the events of modules were enabled.
-	starting gaps
-	lost     gaps // symbols, as they are recorded, whatever the clocks
-	maxSkew  uint64
+	// starting is modules with the time until the events of modules were enabled, later is that with the time before
+	// the recording.
+	starting, later gaps
+	lost            gaps   // symbols, as they are recorded, whatever the clocks
+	first           uint64 // the time of the first record
+	maxSkew         uint64
 	// unborn are the newest deaths that may have no birth before them, by address.
 	unborn map[uint64][]unbornDeath
 	// ended are the newest deaths of code that had a birth, by address.
@@ -86,8 +88,11 @@ type unbornDeath struct {
 // gapsOf returns when the birth or the death of what l is may have gone unrecorded.
 func (p *liveSet) gapsOf(l *Lifetime) gaps {
 	if l.IsModule() {
-		if l.stayed {
+		switch {
+		case l.stayed:
 			return p.modules
+		case l.later: // its list may be of before the recording
+			return p.later
 		}
 		return p.starting
 	}
@@ -187,6 +192,13 @@ func (p *liveSet) bearModule(m Module, all []Module) {
 		names: m.Names, later: m.Later, stayed: m.Stayed, undated: m.Undated, seen: append(slices.Clip(m.Listed), m.again...)}
 	data := *text
 	data.Lo, data.Hi, data.Kind = max(m.Addr, m.TextEnd), m.End, ModuleData
+	var here []*Lifetime
+	if text.Lo < text.Hi {
+		here = p.alive.overlapping(text.Lo, text.Hi)
+	}
+	if m.goneBefore(p.first) && len(here) > 0 || text.isGuess() && slices.ContainsFunc(here, text.wouldEnd) {
+		return // what is alive came before the recording too, or is certain
+	}
 	bear := func(l *Lifetime) {
 		p.register(l)
 		if m.Freed != 0 {
@@ -195,14 +207,21 @@ func (p *liveSet) bearModule(m Module, all []Module) {
 	}
 	if text.Lo < text.Hi {
 		bear(text)
-		if len(p.alive.overlapping(data.Lo, data.Lo+1)) > 0 {
-			data.Hi = data.Lo // its data are elsewhere
-		}
+	}
+	if there := p.alive.overlapping(data.Lo, data.Lo+1); text.Lo < text.Hi && len(there) > 0 || text.isGuess() && slices.ContainsFunc(there, data.wouldEnd) {
+		data.Hi = data.Lo // its data are elsewhere
 	}
 	if data.Lo < data.Hi {
 		bear(&data)
 	}
 }
+
+// isGuess reports whether l is of a module that only a list of unknown time has: nothing shows that it was there in the
+// time of the recording.
+func (l *Lifetime) isGuess() bool { return l.undated && len(l.seen) == 0 }
+
+// wouldEnd reports whether register would end o if l came.
+func (l *Lifetime) wouldEnd(o *Lifetime) bool { return !o.lenIsBound() || o.Lo >= l.Lo }
 
 // expire removes the modules that were freed at time t or before.
 func (p *liveSet) expire(t uint64) {
@@ -265,6 +284,7 @@ func (p *liveSet) unregister(e *SymbolEvent, ofNext bool) {
 		p.keep(&l)
 	} else if from, ok := p.cameBefore(&l); ok && from < l.To && l.Lo < l.Hi {
 		l.From, l.seen = from, []Interval{lastMoment(&l)}
+		p.dropGuesses(&l)
 		ends = p.keep(&l)
 	}
 	if o := p.ended[e.Addr]; ends == nil && o != nil && p.sameDeath(o, e) {
@@ -353,7 +373,7 @@ func (p *liveSet) cameBefore(l *Lifetime) (from uint64, ok bool) {
 		return 0, false
 	}
 	for _, o := range here {
-		if o.Lo >= l.Hi || l.Lo >= o.Hi || o.From >= l.To {
+		if o.Lo >= l.Hi || l.Lo >= o.Hi || o.From >= l.To || o.isGuess() {
 			continue
 		}
 		before = max(before, o.To)
@@ -374,6 +394,16 @@ func (p *liveSet) cameBefore(l *Lifetime) (from uint64, ok bool) {
 		return 0, false
 	}
 	return max(before, g[0].from), true
+}
+
+// dropGuesses removes the modules of lists of unknown time in the place of l, while it is there.
+func (p *liveSet) dropGuesses(l *Lifetime) {
+	here, _ := p.pages.around(p.all, l)
+	for _, o := range here {
+		if o.isGuess() && o.Lo < l.Hi && l.Lo < o.Hi && o.From < l.To && l.From < o.To {
+			o.From, o.To = 0, 0
+		}
+	}
 }
 
 // is reports whether l can be the one that e unregisters, at its address.
@@ -412,19 +442,32 @@ func (e *SymbolEvent) names(o *SymbolEvent) bool {
 	return e.Name == o.Name && (e.Kind == SymbolOutOfLine) == (o.Kind == SymbolOutOfLine)
 }
 
-// deriveLifetimes returns all lifetimes, by modules, symbol events and programs.
-func (d *build) deriveLifetimes() []*Lifetime {
+// findLifetimes returns all lifetimes, by modules, symbol events and programs.
+func (d *build) findLifetimes() []*Lifetime {
+	if !d.needsFitting() {
+		return d.deriveLifetimes(d.modules)
+	}
+	others := slices.DeleteFunc(slices.Clone(d.modules), func(m Module) bool { return m.isFitted() })
+	return d.deriveLifetimes(d.fitModules(d.deriveLifetimes(others)))
+}
+
+// deriveLifetimes is findLifetimes with these modules.
+func (d *build) deriveLifetimes(listed []Module) []*Lifetime {
 	lost := flatten(d.Builder.gaps[GapSymbols])
 	symbols := d.lost(GapSymbols)
-	events := d.symbolEvents(lost, symbols)
+	events := d.symbolEvents(listed, lost, symbols)
 
-	p := &liveSet{symbols: symbols, modules: d.lost(GapModules), starting: d.lost(GapModules, d.Builder.gaps[GapModuleStart]...),
-		lost: lost, maxSkew: d.maxSkew, unborn: make(map[uint64][]unbornDeath), ended: make(map[uint64]*SymbolEvent)}
+	start := d.Builder.gaps[GapModuleStart]
+	p := &liveSet{
+		symbols: symbols, modules: d.lost(GapModules), starting: d.lost(GapModules, start...),
+		later: d.lost(GapModules, append(slices.Clip(start), gap{0, d.first, OutsideRecording})...),
+		lost:  lost, first: d.first, maxSkew: d.maxSkew, unborn: make(map[uint64][]unbornDeath), ended: make(map[uint64]*SymbolEvent),
+	}
 	order := orderOf(events)
 	recorded := make(map[int]uint64) // the times of births that were exchanged with deaths
 	code := d.joinPrograms(events, order.at, p.symbols)
-	modules := d.modulesByLoad()
-	byAddr := slices.SortedFunc(slices.Values(d.modules), func(a, b Module) int { return cmp.Compare(a.Addr, b.Addr) })
+	modules := d.modulesByLoad(listed)
+	byAddr := slices.SortedFunc(slices.Values(listed), func(a, b Module) int { return cmp.Compare(a.Addr, b.Addr) })
 	upTo := func(t uint64) {
 		for ; len(modules) > 0 && modules[0].Loaded <= t; modules = modules[1:] {
 			p.expire(modules[0].Loaded)
@@ -477,7 +520,7 @@ func (d *build) deriveLifetimes() []*Lifetime {
 // symbolEvents returns the births and deaths in the order of time, without those that are of no
 // dynamic code, that perf wrote twice, or that were announced and not there. lost are the gaps in
 // their records, symbols the times at which some may be missing, see lost.
-func (d *build) symbolEvents(lost, symbols gaps) []SymbolEvent {
+func (d *build) symbolEvents(listed []Module, lost, symbols gaps) []SymbolEvent {
 	events := slices.Clone(d.symbols)
 	sortedByTime(events, func(e SymbolEvent) uint64 { return e.Time })
 	events = slices.DeleteFunc(events, func(e SymbolEvent) bool {
@@ -488,12 +531,12 @@ func (d *build) symbolEvents(lost, symbols gaps) []SymbolEvent {
 	})
 	events = dropDoubles(events)
 	deathsFirst(events, lost)
-	return d.dropFalseStarts(events, symbols)
+	return d.dropFalseStarts(events, listed, symbols)
 }
 
 // modulesByLoad returns the modules in the order in which they were loaded.
-func (d *build) modulesByLoad() []Module {
-	modules := slices.Clone(d.modules)
+func (d *build) modulesByLoad(listed []Module) []Module {
+	modules := slices.Clone(listed)
 	for i := range modules {
 		if m := &modules[i]; m.Listed == nil && !m.Undated {
 			m.Listed = []Interval{{max(d.first, m.Loaded), max(d.seenBy(d.listedBy(), 1), Later(m.Loaded, 1))}}

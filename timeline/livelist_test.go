@@ -61,7 +61,7 @@ func TestManyLifetimes(t *testing.T) {
 		b.Symbol(SymbolEvent{Time: uint64(200 + n + k), Addr: 0x10000000 + 64*uint64(k), Len: 64, Kind: SymbolBPF, Name: name(k), Unregister: true})
 	}
 	d := &build{Builder: b, im: &Image{}}
-	lives := d.deriveLifetimes()
+	lives := d.findLifetimes()
 	if len(lives) != 2*n {
 		t.Fatalf("%d lifetimes, want %d", len(lives), 2*n)
 	}

@@ -36,7 +36,7 @@ func TestManyModules(t *testing.T) {
 		t.Errorf("%d modules", len(b.modules))
 	}
 	d := &build{Builder: b, im: &Image{}}
-	lives := d.deriveLifetimes()
+	lives := d.findLifetimes()
 	start.AtMost(t, 10*time.Second)
 	if len(lives) != 3*n {
 		t.Errorf("%d lifetimes", len(lives))

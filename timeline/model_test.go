@@ -385,13 +385,13 @@ func (m *model) live() []*being {
 		// It came in the first gap in which that can be: after all that was there, or
 		// in the one in which that went.
 		for _, b := range all {
-			if b.lo < n.hi && n.lo < b.hi && b.from < n.to {
+			if b.lo < n.hi && n.lo < b.hi && b.from < n.to && !b.undated {
 				n.from = max(n.from, b.to)
 			}
 		}
 		came := true
 		for _, b := range all {
-			came = came && (n.from == 0 || b.to != n.from || b.missed && symbols(b.to-1) != ReasonNone || b.lo >= n.hi || n.lo >= b.hi || b.from >= n.to)
+			came = came && (n.from == 0 || b.to != n.from || b.missed && symbols(b.to-1) != ReasonNone || b.lo >= n.hi || n.lo >= b.hi || b.from >= n.to || b.undated)
 		}
 		for ; !came && n.from < n.to; n.from++ {
 			if came = symbols(n.from) != ReasonNone; came {
@@ -399,6 +399,11 @@ func (m *model) live() []*being {
 			}
 		}
 		if n.from < n.to {
+			for _, b := range all {
+				if b.undated && b.lo < n.hi && n.lo < b.hi && b.from < n.to && n.from < b.to && n.lo < n.hi {
+					b.from, b.to = 0, 0 // nothing showed that it was there
+				}
+			}
 			all = append(all, n)
 		} else {
 			either(e)
@@ -431,9 +436,16 @@ func (m *model) live() []*being {
 			}
 			data := *text
 			data.lo, data.hi, data.kind = mod.TextEnd, mod.End, ModuleData
+			// A module of a list of unknown time ends nothing.
+			ends := func(n *being, hi uint64) bool {
+				return n.undated && slices.ContainsFunc(all, func(b *being) bool { return over(b, n.lo, hi, n.from) && !(bound(b) && b.lo < n.lo) })
+			}
+			if ends(text, text.hi) {
+				continue
+			}
 			bear(text)
 			taken := func(b *being) bool { return over(b, data.lo, data.lo+1, data.from) }
-			if text.lo < text.hi && slices.ContainsFunc(all, taken) {
+			if text.lo < text.hi && slices.ContainsFunc(all, taken) || ends(&data, data.lo+1) {
 				data.hi = data.lo // its data are elsewhere
 			}
 			bear(&data)
@@ -2038,7 +2050,11 @@ func (p *painter) alive(e0, e1 uint64, got []byte, claim initial, facts []witnes
 	}
 	dead, why := false, ReasonNone
 	ofOther := false // the last fact is a change that may be of other code
+	open := false    // the last fact is a copy that may be of before a loss, and the next one decides
 	for i, f := range all {
+		if open && !f.copied && f.old != nil && len(f.rivals) < 2 && !f.confirms && !dead && (p.content == nil || torn || !bytes.Equal(p.content, f.old)) {
+			p.content = nil
+		}
 		late, prior, again := false, false, false
 		if retires := f.death && f.time == e1; !f.copied && !f.confirms && f.old != nil && (dead || p.content == nil && !retires || p.content != nil && (torn || !bytes.Equal(p.content, f.old)) || f.death && !retires && weak == ClockUncertainty) {
 			f := f
@@ -2121,7 +2137,7 @@ func (p *painter) alive(e0, e1 uint64, got []byte, claim initial, facts []witnes
 					p.content = nil
 				}
 			}
-			t1, proven, torn, weak = until, until, false, ReasonNone
+			t1, proven, torn, open, weak = until, until, false, false, ReasonNone
 			if p.lives {
 				p.misfits = append(p.misfits, f)
 			}
@@ -2131,7 +2147,7 @@ func (p *painter) alive(e0, e1 uint64, got []byte, claim initial, facts []witnes
 		case f.copied && p.foundNext(weak, torn, f, all[i+1:], e1):
 			continue // it changes nothing of what that shows
 		case f.copied:
-			t1, weak = p.read(t1, proven, weak, torn, f)
+			t1, weak, open = p.read(t1, proven, weak, torn, open, f)
 			torn, proven = false, t1
 			continue
 		case dead:
@@ -2164,7 +2180,7 @@ func (p *painter) alive(e0, e1 uint64, got []byte, claim initial, facts []witnes
 			why, _ := p.lost.within(t1, f.time)
 			p.lostBefore = p.lostBefore && t1 == p.begins || why != ReasonNone
 		}
-		t1, proven, torn, weak = f.time, f.time, false, ReasonNone
+		t1, proven, torn, open, weak = f.time, f.time, false, false, ReasonNone
 		if f.birth {
 			p.made, p.madeBy = f.time, f.cpu
 			late = p.mayFollow(f.new, f.time, f.time, f.cpu) || slices.ContainsFunc(p.misfits, func(o witness) bool {
@@ -2493,8 +2509,10 @@ func (p *painter) withSnapshots(e0, e1 uint64, got []byte, claim initial, facts 
 
 // read paints the time up to a further snapshot. Where something can have changed
 // unrecorded while it was made, it proves nothing by itself.
-func (p *painter) read(t1, proven uint64, weak Reason, torn bool, c witness) (t2 uint64, why Reason) {
+func (p *painter) read(t1, proven uint64, weak Reason, torn, open bool, c witness) (t2 uint64, why Reason, opens bool) {
 	_, why = p.lost.within(c.time, c.until+1)
+	opens = why != ReasonNone && p.lost(c.until+1) == ReasonNone
+	differs := open && (p.content == nil || torn || !bytes.Equal(p.content, c.old))
 	if why == ReasonNone && c.trap {
 		why = SnapshotMismatch
 	}
@@ -2502,6 +2520,9 @@ func (p *painter) read(t1, proven uint64, weak Reason, torn bool, c witness) (t2
 		why = p.soft
 	}
 	if why == ReasonNone {
+		if differs {
+			p.content = nil
+		}
 		t2 = max(c.time, t1)
 		anywhere, _ := p.lost.within(t1, c.time)
 		if p.content != nil && (torn || !bytes.Equal(p.content, c.old)) && anywhere == ReasonNone {
@@ -2516,7 +2537,10 @@ func (p *painter) read(t1, proven uint64, weak Reason, torn bool, c witness) (t2
 			}
 		}
 		if t2 <= t1 {
-			return t1, weak // it says nothing of the time since then
+			return t1, weak, open // it says nothing of the time since then
+		}
+		if differs {
+			p.content = nil
 		}
 		p.set(t1, t2, func(t uint64) reply {
 			_, since := p.lost.within(t1, t+1)
@@ -2539,7 +2563,7 @@ func (p *painter) read(t1, proven uint64, weak Reason, torn bool, c witness) (t2
 		})
 	}
 	p.content, p.source = c.old, SourceSnapshot
-	return t2, why
+	return t2, why, opens
 }
 
 const lastRecord = 95

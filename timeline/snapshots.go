@@ -364,6 +364,9 @@ func (c *historyBuilder) read(p *progress, changes []change, i int, e1 uint64) {
 	if weak != ReasonNone && weak == c.soft && c.foundNext(p, changes[i:], e1) {
 		return
 	}
+	if p.open && !agrees {
+		c.content = noContent
+	}
 	switch {
 	case weak != ReasonNone:
 		at = end
@@ -381,7 +384,7 @@ func (c *historyBuilder) read(p *progress, changes []change, i int, e1 uint64) {
 		c.disagree(p.t, at, reason, fact, c.isAlone(p, changes[:i]), false)
 	}
 	c.content, c.source = ch.old, SourceSnapshot
-	*p = progress{t: at, proven: at, weak: weak}
+	*p = progress{t: at, proven: at, weak: weak, open: c.mayBeOfBefore(ch)}
 }
 
 // foundNext reports whether the change behind some copies, which prove nothing by themselves, finds what all of them have,
@@ -422,6 +425,13 @@ func (c *historyBuilder) weakSnapshot(p *progress, ch *change) (r Reason, end ui
 		return c.soft, end // what the last fact gives is proven by none
 	}
 	return ReasonNone, end
+}
+
+// mayBeOfBefore reports whether a copy may have been made before a loss, or during it, that ended by the copy's latest
+// moment.
+func (c *historyBuilder) mayBeOfBefore(ch *change) bool {
+	end := Later(ch.until, 1)
+	return len(c.gaps.between(ch.time, end)) > 0 && len(c.gaps.between(end, Later(end, 1))) == 0
 }
 
 // readWeak is read, up to end, for a copy that gives unconfirmed bytes. Up to the first gap the

@@ -92,6 +92,9 @@ func (x *moduleLives) derive(name string) moduleLife {
 	if meanwhile > 1 {
 		return moduleLife{}
 	}
+	if meanwhile == 1 && x.mayBeOther(events) {
+		return moduleLife{}
+	}
 	for _, e := range events {
 		if e.time > loaded && e.time >= from && (!e.loaded || e.time > to) {
 			freed := e.time
@@ -102,6 +105,27 @@ func (x *moduleLives) derive(name string) moduleLife {
 		}
 	}
 	return moduleLife{loaded, 0, true}
+}
+
+// mayBeOther reports whether the list may have a module of the same name as the one that was loaded, or freed, while
+// the list may have been made: one that went before with no record, or that came afterwards with none. The two need not
+// have one address.
+func (x *moduleLives) mayBeOther(events []moduleEvent) bool {
+	from, to := x.listed.From, x.listed.To
+	e := events[slices.IndexFunc(events, func(e moduleEvent) bool { return e.time >= from })]
+	if from == 0 { // perf makes its own list in the recording
+		from, to = x.s.report.First, min(to, x.s.report.Horizon)
+	}
+	if e.loaded {
+		return x.mayMiss(from, e.time)
+	}
+	return x.mayMiss(e.time, to)
+}
+
+// mayMiss reports whether a load or an unload between two times may have no record.
+func (x *moduleLives) mayMiss(from, to uint64) bool {
+	n := sort.Search(len(x.limits), func(i int) bool { return x.limits[i].From >= to })
+	return from < min(x.s.report.First, to) || n > 0 && x.reach[n-1] > from
 }
 
 // unloadedBy returns the latest time at which a module was unloaded with no record, if it
