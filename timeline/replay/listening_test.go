@@ -781,6 +781,18 @@ func TestModulesAtStart(t *testing.T) {
 			},
 			start: thread,
 			then:  func(w *tape) { w.module(20, 450, "n") }, want: gone},
+		{name: "listening: not if its unload may be lost",
+			set: func(w *tape) {
+				w.modules = append(w.modules, kcore.Module{Name: "n", Addr: 0xc000, Size: 0x1000, State: "Live"})
+			},
+			start: thread,
+			then: func(w *tape) {
+				w.lost(10, 440, 3)
+				w.lostSamples(10, 3)
+				w.module(20, 450, "n")
+			},
+			want: textLines("0..100 unconfirmed outside-recording 5555", "100..400 known 5555",
+				"400..1001 unconfirmed after-loss 5555", "1001.. unconfirmed beyond-horizon 5555")},
 		{name: "listening: if a module is freed that was not copied, others may have been unloaded",
 			start: thread, then: func(w *tape) { w.module(30, 450, "n") }, want: gone},
 		{name: "listening: the events of a group record with their leader",

@@ -129,7 +129,7 @@ func (s *scan) noneStarted() bool {
 
 // moduleUnseen reports whether a module was loaded or freed before the events of modules
 // were enabled. That shows if the first event of a copied module is a load, or that of
-// another module is a free.
+// another module is a free, and no record was lost before.
 func (s *scan) moduleUnseen() bool {
 	copied := make(map[string]bool)
 	for _, m := range s.modules {
@@ -137,7 +137,17 @@ func (s *scan) moduleUnseen() bool {
 	}
 	for name, events := range s.moduleEvents {
 		first := slices.MinFunc(events, func(a, b moduleEvent) int { return cmp.Compare(a.time, b.time) })
-		if copied[name] == first.loaded {
+		if copied[name] == first.loaded && !s.lostBefore(first.time) {
+			return true
+		}
+	}
+	return false
+}
+
+// lostBefore reports whether records were lost before time t.
+func (s *scan) lostBefore(t uint64) bool {
+	for _, b := range s.buffers {
+		if slices.ContainsFunc(b.losses, func(l Loss) bool { return l.From < t }) {
 			return true
 		}
 	}
