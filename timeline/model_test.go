@@ -2472,13 +2472,13 @@ func (p *painter) withSnapshots(e0, e1 uint64, got []byte, claim initial, facts 
 			continue // it may be the trap of a change of which there is no record
 		}
 		left := len(before) > 0 && before[len(before)-1].new != nil && bytes.Equal(before[len(before)-1].new, c.old)
-		another := len(before) > 0 || last != nil && !bytes.Equal(last, c.old)
-		if !p.m.silent && c.old[0] == int3 && !(len(c.old) > 1 && c.old[1] == int3) && another && !left && !found {
-			c.trap = true // the same, where something else was there
-		}
 		if left { // and there is still, unless something was lost
 			why, _ := p.lost.within(before[len(before)-1].time, c.until+1)
 			left = why == ReasonNone
+		}
+		another := len(before) > 0 || last != nil && !bytes.Equal(last, c.old)
+		if !p.m.silent && c.old[0] == int3 && !(len(c.old) > 1 && c.old[1] == int3) && another && !left && !found {
+			c.trap = true // the same, where something else was there
 		}
 		c.trap = c.trap || trap && !left && bytes.Equal(last, c.old) // it is that of the same change
 		trap = c.trap

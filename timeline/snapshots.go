@@ -198,11 +198,12 @@ func (c *historyBuilder) withSnapshots(e0, e1 uint64, init initial, changes []ch
 		if lo == 0 && last == noContent && inRanges(cp.lone, c.f.addr) && !c.borders(content, changes, lo, hi) {
 			continue // the trap of a change of which there may be no record
 		}
-		trap := cp.nearLoss && c.newTrap(content, last, lo) && !c.borders(content, changes, lo, hi)
+		left := c.leftThere(&copied, changes, lo)
+		trap := cp.nearLoss && c.newTrap(content, last, lo) && !left && !c.borders(content, changes[hi:], 0, 0)
 		switch {
 		case trap && shown == MaxTime:
 			shown = cp.to
-		case !trap && shown != MaxTime && c.equal(last, content) && cp.from <= Later(shown, trapTime) && !c.leftThere(&copied, changes, lo):
+		case !trap && shown != MaxTime && c.equal(last, content) && cp.from <= Later(shown, trapTime) && !left:
 			trap = true // of the same change
 		case !trap:
 			shown = MaxTime
