@@ -2137,7 +2137,7 @@ func (p *painter) alive(e0, e1 uint64, got []byte, claim initial, facts []witnes
 					p.content = nil
 				}
 			}
-			t1, proven, torn, open, weak = until, until, false, false, ReasonNone
+			t1, proven, torn, open, weak = until, until, false, false, ClockUncertainty // none is known to be the last
 			if p.lives {
 				p.misfits = append(p.misfits, f)
 			}
