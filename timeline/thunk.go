@@ -3,7 +3,10 @@
 
 package timeline
 
-import "bytes"
+import (
+	"bytes"
+	"iter"
+)
 
 // A call thunk counts a call, for call-depth tracking, with one instruction
 // (INCREMENT_CALL_DEPTH, arch/x86/include/asm/nospec-branch.h):
@@ -40,17 +43,20 @@ func thunkLen(text []byte) int {
 	return 0
 }
 
-// thunks calls found for each call thunk in text, with its offset and its length, until
-// found returns false.
-func thunks(text []byte, found func(at, n int) bool) {
-	for at := 0; ; at++ {
-		i := bytes.Index(text[at:], thunkHead)
-		if i < 0 {
-			return
-		}
-		at += i
-		if n := thunkLen(text[at:]); n > 0 && !found(at, n) {
-			return
+// CallThunks yields the offset and the length in bytes of each call thunk in text of an x86-64 kernel, by offset
+// (INCREMENT_CALL_DEPTH, arch/x86/include/asm/nospec-branch.h). That a large copy of text has none shows that the
+// kernel writes none.
+func CallThunks(text []byte) iter.Seq2[int, int] {
+	return func(yield func(at, n int) bool) {
+		for at := 0; ; at++ {
+			i := bytes.Index(text[at:], thunkHead)
+			if i < 0 {
+				return
+			}
+			at += i
+			if n := thunkLen(text[at:]); n > 0 && !yield(at, n) {
+				return
+			}
 		}
 	}
 }
@@ -80,7 +86,7 @@ func (d *build) thunkPadding() (padding, written []Range) {
 			for _, s := range Overlapping(segments, r.Lo, r.Hi) {
 				padding = appendPadding(padding, s, r)
 				// A thunk that the first copy does not have may have been written at any time.
-				thunks(s.Data, func(at, n int) bool {
+				for at, n := range CallThunks(s.Data) {
 					thunk := Segment{s.Addr + uint64(at), s.Data[at : at+n]}
 					first := Overlapping(d.snapshot.Segments, thunk.Addr, thunk.End())
 					if len(first) != 1 || !bytes.Equal(first[0].Data, thunk.Data) {
@@ -88,8 +94,7 @@ func (d *build) thunkPadding() (padding, written []Range) {
 					} else {
 						written = append(written, Range{thunk.Addr, thunk.End()})
 					}
-					return true
-				})
+				}
 			}
 		}
 	}
@@ -141,9 +146,7 @@ func (d *build) mayHaveThunks(copies [][]Segment) bool {
 	none := false
 	for _, segments := range copies {
 		for _, s := range Overlapping(segments, d.textLo, d.textHi) {
-			has := false
-			thunks(s.Data, func(int, int) bool { has = true; return false })
-			if has {
+			for range CallThunks(s.Data) {
 				return true
 			}
 			none = none || len(s.Data) >= enough

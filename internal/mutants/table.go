@@ -1921,7 +1921,7 @@ var mutants = []mutant{
 		"texts = append(texts, Range{m.Addr, m.TextEnd})", "_ = m",
 		"TestRules/coverage: a module's text is padded like the kernel's"},
 	{"coverage", "and the thunks may be anywhere in the text", "build.mayHaveThunks",
-		"thunks(s.Data, func(int, int) bool { has = true; return false })", "thunks(s.Data[:min(len(s.Data), 4<<20)], func(int, int) bool { has = true; return false })",
+		"CallThunks(s.Data)", "CallThunks(s.Data[:min(len(s.Data), 4<<20)])",
 		"TestRules/coverage: the only thunk may be at the end of a large text"},
 	{"coverage", "the kernel's release does not matter", "scan.tellArchitecture",
 		"s.arch.hasCallThunks()", `s.arch.hasCallThunks() && s.report.Kernel >= "6.2"`,

@@ -17,7 +17,6 @@ package trim
 
 import (
 	"bufio"
-	"bytes"
 	"debug/elf"
 	"encoding/binary"
 	"errors"
@@ -285,21 +284,11 @@ func (c *cut) chooseThunk() {
 		if s.Addr >= hi || s.Addr+uint64(len(s.Data)) <= lo {
 			continue
 		}
-		// sarq $5, %gs:ABS32, 10 bytes; since Linux 6.8 sarq $5, %gs:REL32(%rip), 9 bytes
-		for _, head := range []string{"\x65\x48\xc1\x3c\x25", "\x65\x48\xc1\x3d"} {
-			for at, n := 0, len(head)+5; ; at++ {
-				i := bytes.Index(s.Data[at:], []byte(head))
-				if i < 0 || at+i+n > len(s.Data) {
-					break
-				}
-				if at += i; s.Data[at+n-1] != 5 {
-					continue
-				}
-				for p := range pagesOf(s.Addr+uint64(at), uint64(n)) {
-					c.pages[p] = true
-				}
-				return
+		for at, n := range timeline.CallThunks(s.Data) {
+			for p := range pagesOf(s.Addr+uint64(at), uint64(n)) {
+				c.pages[p] = true
 			}
+			return
 		}
 	}
 }
