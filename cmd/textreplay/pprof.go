@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/textreplay/textreplay/internal/pathname"
+	"github.com/textreplay/textreplay/perfdata"
 	"github.com/textreplay/textreplay/timeline/pprofexport"
 	"github.com/textreplay/textreplay/timeline/replay"
 	"github.com/textreplay/textreplay/timeline/tables"
@@ -392,6 +393,8 @@ func (p *pprof) write() error {
 	})
 	var event *pprofexport.EventError
 	switch {
+	case errors.Is(err, pprofexport.ErrNoSamples) && r.Report.Records[perfdata.RecordSample] == 0:
+		return belowf("the recording has no samples: no profile was written")
 	case errors.Is(err, pprofexport.ErrNoSamples):
 		return belowf("no sample matches: no profile was written")
 	case errors.As(err, &event):
