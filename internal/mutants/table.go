@@ -2620,7 +2620,7 @@ var mutants = []mutant{
 		"min(x.reach[n-1], to)", "to",
 		"TestModulesAtStart/listening: a module that is loaded was unloaded before"},
 	{"listening", "a module that may have gone at the start is uncertain from then on", "liveSet.gapsOf",
-		"if l.stayed {", "if true {",
+		"p.starting", "p.modules",
 		"TestRules/modules: a poke after the events of modules were enabled may be of another module"},
 	{"listening", "the copy is older than any event of modules", "scan.addModules",
 		"listed = 0", "",

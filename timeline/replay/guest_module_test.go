@@ -35,7 +35,7 @@ func TestModuleOfTheHost(t *testing.T) {
 	first := sc.Record()
 	rec.ByteOrder().PutUint16(data[first.Offset+4:], first.Misc&^perfdata.MiscCPUModeMask|perfdata.MiscGuestKernel)
 
-	for guest, gone := range map[int]bool{0: true, DefaultGuest: false} {
+	for guest, want := range map[int]timeline.Standing{0: timeline.Retired, DefaultGuest: timeline.Unconfirmed} {
 		rec, err := perfdata.New(data)
 		if err != nil {
 			t.Fatal(err)
@@ -45,8 +45,8 @@ func TestModuleOfTheHost(t *testing.T) {
 			t.Fatal(err)
 		}
 		var b [4]byte
-		if got := r.Image.At(380).Read(0x8100, b[:]).Standing; (got == timeline.Retired) != gone {
-			t.Errorf("guest %d: after the host unloaded its module the text is %v", guest, got)
+		if got := r.Image.At(380).Read(0x8100, b[:]).Standing; got != want {
+			t.Errorf("guest %d: after the host unloaded its module the text is %v, want %v", guest, got, want)
 		}
 	}
 }
