@@ -56,14 +56,7 @@ func TestLibiptClocks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	conv := binary.LittleEndian.AppendUint32(nil, uint32(perfdata.RecordTimeConv))
-	conv = append(conv, 0, 0, 56, 0)
-	for _, v := range []uint64{0, 1, 0, 0, 0} { // a tick is a nanosecond
-		conv = binary.LittleEndian.AppendUint64(conv, v)
-	}
-	if err := w.WriteRecord(append(conv, 1, 0, 0, 0, 0, 0, 0, 0)); err != nil {
-		t.Fatal(err)
-	}
+	tickNanoseconds(t, w)
 	poke := func(time uint64, cpu uint32, addr uint64, old, new []byte) {
 		if err := w.TextPoke(&perfdata.TextPoke{Addr: at + addr, Old: old, New: new, SampleID: w.ID(time, cpu, 100)}); err != nil {
 			t.Fatal(err)
@@ -130,14 +123,7 @@ func TestLibiptBackAndForth(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	conv := binary.LittleEndian.AppendUint32(nil, uint32(perfdata.RecordTimeConv))
-	conv = append(conv, 0, 0, 56, 0)
-	for _, v := range []uint64{0, 1, 0, 0, 0} { // a tick is a nanosecond
-		conv = binary.LittleEndian.AppendUint64(conv, v)
-	}
-	if err := w.WriteRecord(append(conv, 1, 0, 0, 0, 0, 0, 0, 0)); err != nil {
-		t.Fatal(err)
-	}
+	tickNanoseconds(t, w)
 	const toJump, start, toNop, end = 2_000_010_000, 2_000_010_100, 2_000_030_500, 2_000_050_000
 	for _, err := range []error{
 		w.Poke(toJump, at+0x40, insns[nop].bytes, insns[jump].bytes),
@@ -166,5 +152,18 @@ func TestLibiptBackAndForth(t *testing.T) {
 		t.Run(fmt.Sprint(mode), func(t *testing.T) {
 			decode(t, exe, path, []string{file}, insns, [][]step{steps}, mode...)
 		})
+	}
+}
+
+// tickNanoseconds writes the record by which a tick of the time-stamp counter is a nanosecond.
+func tickNanoseconds(t *testing.T, w *genperf.Recorder) {
+	t.Helper()
+	conv := binary.LittleEndian.AppendUint32(nil, uint32(perfdata.RecordTimeConv))
+	conv = append(conv, 0, 0, 56, 0)
+	for _, v := range []uint64{0, 1, 0, 0, 0} { // a tick is a nanosecond
+		conv = binary.LittleEndian.AppendUint64(conv, v)
+	}
+	if err := w.WriteRecord(append(conv, 1, 0, 0, 0, 0, 0, 0, 0)); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -83,7 +83,7 @@ func (c *cluster) textOrders(d *build, lost gaps, x *textSearch, budget *int) (a
 			}
 			v.From = Later(pokes[n-1].time, 1)
 			if d.crosses(pokes[:n], d.apart()) {
-				all = append(all, c.nothingKnown(d, part, pokes[:n], x, budget)...)
+				all = append(all, c.nothingKnown(d, part, pokes[:n], x)...)
 				v.From = part.To
 			}
 			pokes = pokes[n:]
@@ -282,9 +282,14 @@ func (d *build) goesRound(pokes []poke, addr uint64) bool {
 	})
 }
 
+// unknown returns that nothing is known to be in a cluster.
+func (c *cluster) unknown() *textMemory {
+	return &textMemory{c.lo, make([]byte, c.hi-c.lo), make([]bool, c.hi-c.lo)}
+}
+
 // before returns what is known to be in a cluster before pokes, which are in v.
 func (c *cluster) before(d *build, v Interval, pokes []poke) *textMemory {
-	m := &textMemory{c.lo, make([]byte, c.hi-c.lo), make([]bool, c.hi-c.lo)}
+	m := c.unknown()
 	if s := &d.snapshot; s.From >= d.first && v.From <= s.From && Later(s.To, d.apart()) < pokes[0].time {
 		m.read(s.Segments)
 	}
@@ -302,19 +307,17 @@ func (c *cluster) textOrdersIn(d *build, v Interval, m *textMemory, pokes []poke
 		if plain && !d.firstGoesRound(pokes, apart) {
 			break // what was there first and what is there at the end is the same in any order
 		}
-		o := &ordering{orderSet: orderSet{lo: c.lo, hi: c.hi, from: pokes[0].time, to: v.To}, apart: apart, off: d.skew, before: m, since: since, budget: min(*budget, mostStates)}
+		to := v.To
 		var next *patch // the one that comes after all of these
 		if n < len(pokes) {
-			o.to = pokes[n].time
+			to = pokes[n].time
 			if showsBefore(pokes[n:], apart) {
 				p := d.patchOf(&pokes[n])
 				next = &p
 			}
 		}
 		after := &textMemory{c.lo, m.bytes, make([]bool, len(m.known))}
-		x.records, x.patches = d.recordsOf(pokes[:n], x.records[:0], x.patches[:0])
-		slices.SortFunc(x.records, orderedRecord.inLanes)
-		few := o.take(x.records, x.patches) && o.bound(next)
+		o, few := c.ordering(d, m, since, to, pokes[:n], next, x, min(*budget, mostStates))
 		switch {
 		case !few:
 		case d.clocksDiffer() && v.isNearEnd(pokes[0].time, pokes[n-1].time, d.skew):
@@ -336,13 +339,21 @@ func (c *cluster) textOrdersIn(d *build, v Interval, m *textMemory, pokes []poke
 	return all
 }
 
-// nothingKnown is textOrdersIn for pokes without a pause of whose order nothing can be said.
-func (c *cluster) nothingKnown(d *build, v Interval, pokes []poke, x *textSearch, budget *int) []*orderSet {
-	m := &textMemory{c.lo, make([]byte, c.hi-c.lo), make([]bool, c.hi-c.lo)}
-	o := &ordering{orderSet: orderSet{lo: c.lo, hi: c.hi, from: pokes[0].time, to: v.To}, apart: d.apart(), off: d.skew, before: m, since: []uint64{v.From}, budget: min(*budget, mostStates)}
+// ordering returns the records of pokes without a pause, up to the time to; next comes behind them, if it is known, and
+// m is what is there before them, from the times since on. few is false if they have too many values. Up to budget states
+// may be looked at.
+func (c *cluster) ordering(d *build, m *textMemory, since []uint64, to uint64, pokes []poke, next *patch, x *textSearch, budget int) (o *ordering, few bool) {
+	o = &ordering{orderSet: orderSet{lo: c.lo, hi: c.hi, from: pokes[0].time, to: to}, apart: d.apart(), off: d.skew, before: m, since: since, budget: budget}
 	x.records, x.patches = d.recordsOf(pokes, x.records[:0], x.patches[:0])
 	slices.SortFunc(x.records, orderedRecord.inLanes)
-	if !o.take(x.records, x.patches) || !o.bound(nil) {
+	return o, o.take(x.records, x.patches) && o.bound(next)
+}
+
+// nothingKnown is textOrdersIn for pokes without a pause of whose order nothing can be said.
+func (c *cluster) nothingKnown(d *build, v Interval, pokes []poke, x *textSearch) []*orderSet {
+	m := c.unknown()
+	o, few := c.ordering(d, m, []uint64{v.From}, v.To, pokes, nil, x, 0)
+	if !few {
 		return nil
 	}
 	o.knowNothing()

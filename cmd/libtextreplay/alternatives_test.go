@@ -250,13 +250,7 @@ func TestAlternativesOfGone(t *testing.T) {
 	if err := w.End(9e9); err != nil {
 		t.Fatal(err)
 	}
-	r, err := replay.Load(path, replay.Options{Windows: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	var h history
-	h.init(r)
+	h := loaded(t, path)
 	for _, time := range []uint64{2_999_999_999, 3_000_000_001, 3_500_000_000} {
 		list, sides := h.alternatives(program, time), 0
 		for _, a := range list {
@@ -301,13 +295,7 @@ func TestAlternativesOfClocks(t *testing.T) {
 	if err := w.End(9e9); err != nil {
 		t.Fatal(err)
 	}
-	r, err := replay.Load(path, replay.Options{Windows: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	var h history
-	h.init(r)
+	h := loaded(t, path)
 	asked := 0
 	for _, site := range []struct{ addr, from, to uint64 }{{0x40, 4_940e6, 5_060e6}, {0x80, 5_940e6, 6_070e6}} {
 		for time := site.from; time < site.to; time += 1e6 {
@@ -356,13 +344,7 @@ func TestAlternativesComeBack(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	r, err := replay.Load(path, replay.Options{Windows: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	var h history
-	h.init(r)
+	h := loaded(t, path)
 	type side struct {
 		choice       uint8
 		code         byte
@@ -382,4 +364,17 @@ func TestAlternativesComeBack(t *testing.T) {
 	if n := len(h.windows(at+0x40, at+0x41, second-1, second)); n < 2 {
 		t.Errorf("%d windows are open", n)
 	}
+}
+
+// loaded returns the history of a recording, with its windows, until the test ends.
+func loaded(t *testing.T, path string) *history {
+	t.Helper()
+	r, err := replay.Load(path, replay.Options{Windows: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	h := new(history)
+	h.init(r)
+	return h
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/textreplay/textreplay/perfdata"
 	"github.com/textreplay/textreplay/timeline"
+	"github.com/textreplay/textreplay/timeline/replay"
 )
 
 // A site flips between the same instructions again and again, so log keeps what it has
@@ -316,10 +317,10 @@ func (j *logJSON) write(p *logPoke, r *rendering, fields []byte) error {
 		b = strconv.AppendUint(append(b, `,"cpu":`...), uint64(id.CPU), 10)
 	}
 	if id.Has&perfdata.SampleTID != 0 {
-		if isTaskID(id.PID) {
+		if replay.IsTaskID(id.PID) {
 			b = strconv.AppendUint(append(b, `,"pid":`...), uint64(id.PID), 10)
 		}
-		if isTaskID(id.TID) {
+		if replay.IsTaskID(id.TID) {
 			b = strconv.AppendUint(append(b, `,"tid":`...), uint64(id.TID), 10)
 		}
 		if p.c.Comm != "" {

@@ -71,7 +71,7 @@ func (t *logCSV) appendHead(kind string, c *replay.Change, mechanism string) []b
 	b = append(b, ',')
 	if id.Has&perfdata.SampleTID != 0 {
 		for _, n := range []uint32{id.PID, id.TID} {
-			if isTaskID(n) {
+			if replay.IsTaskID(n) {
 				b = strconv.AppendUint(b, uint64(n), 10)
 			}
 			b = append(b, ',')

@@ -6,7 +6,6 @@ package main
 import (
 	"encoding/hex"
 	"fmt"
-	"math"
 
 	"github.com/textreplay/textreplay/perfdata"
 	"github.com/textreplay/textreplay/timeline/replay"
@@ -30,10 +29,6 @@ type jsonEntry struct {
 	Comm *string `json:"comm,omitempty"`
 }
 
-// isTaskID reports whether the kernel can have given a number to a process or a thread (pid_t). Of one that has
-// ended it records -1 (perf_event_pid_type of kernel/events/core.c), and damage makes others.
-func isTaskID(n uint32) bool { return n <= math.MaxInt32 }
-
 func (j *logJSON) head(kind string, c *replay.Change) jsonEntry {
 	id := c.SampleID()
 	e := jsonEntry{Time: since(c.Time), Kind: kind}
@@ -44,10 +39,10 @@ func (j *logJSON) head(kind string, c *replay.Change) jsonEntry {
 		e.CPU = &id.CPU
 	}
 	if id.Has&perfdata.SampleTID != 0 {
-		if isTaskID(id.PID) {
+		if replay.IsTaskID(id.PID) {
 			e.PID = &id.PID
 		}
-		if isTaskID(id.TID) {
+		if replay.IsTaskID(id.TID) {
 			e.TID = &id.TID
 		}
 		e.Comm = nonEmpty(c.Comm)

@@ -5,12 +5,12 @@ package pprofexport
 
 import (
 	"cmp"
-	"path"
 	"slices"
 	"sort"
 	"strings"
 
 	"github.com/textreplay/textreplay/timeline"
+	"github.com/textreplay/textreplay/timeline/replay"
 )
 
 // A mapping becomes a Mapping of the profile: a part of a file in some process,
@@ -25,13 +25,12 @@ type mapping struct {
 }
 
 // module returns the name of the module that the mapping of an MMAP record is of, "" if it is of
-// the kernel itself. The record has the name in brackets, or the path of the module's file.
+// the kernel itself.
 func (m *mapping) module() string {
 	if strings.HasPrefix(m.file, kernelFile) {
 		return ""
 	}
-	name, _, _ := strings.Cut(path.Base(strings.Trim(m.file, "[]")), ".ko")
-	return strings.ReplaceAll(name, "-", "_")
+	return replay.ModuleOfMap(m.file)
 }
 
 // A mapped is one MMAP record in an address space. perf does not record munmap,

@@ -6,6 +6,7 @@ package replay
 import (
 	"bytes"
 	"iter"
+	"math"
 	"slices"
 	"unsafe"
 
@@ -36,6 +37,10 @@ type Change struct {
 	// Sequence is the sequence that a poke is a step of; nil if there is none.
 	Sequence *Sequence
 }
+
+// IsTaskID reports whether the kernel can have given a number to a process or a thread (pid_t). Of one that has ended it
+// records -1 (perf_event_pid_type of kernel/events/core.c), and damage makes others.
+func IsTaskID(n uint32) bool { return n <= math.MaxInt32 }
 
 // SampleID returns the trailer of the record, with thread, CPU and time; nil for a
 // loss.

@@ -46,16 +46,21 @@ func (k *running) kernelMap(m *perfdata.Mmap) {
 	}
 }
 
-// moduleMap reads the map of a module. Its name is in brackets, or the path of its file.
+// ModuleOfMap returns the name of the module whose MMAP record has this file name: the name in brackets, or the path of
+// the module's file.
+func ModuleOfMap(filename string) string {
+	name, _, _ := strings.Cut(path.Base(strings.Trim(filename, "[]")), ".ko")
+	return strings.ReplaceAll(name, "-", "_")
+}
+
+// moduleMap reads the map of a module.
 func (s *scan) moduleMap(m *perfdata.Mmap) {
 	k := &s.running
 	k.late = k.late || s.drained() != timeline.MaxTime
-	name := path.Base(strings.Trim(string(m.Filename), "[]"))
-	name, _, _ = strings.Cut(name, ".ko")
 	if k.modules == nil {
 		k.modules = make(map[string]uint64)
 	}
-	k.modules[strings.ReplaceAll(name, "-", "_")] = m.Addr
+	k.modules[ModuleOfMap(string(m.Filename))] = m.Addr
 }
 
 // misfit returns why a copy cannot be of the recorded kernel, or nil. Every boot puts text

@@ -551,10 +551,9 @@ type formAddress struct {
 	newNumber uint32 // in pokes.contents
 }
 
-// taskID returns the number of a process or a thread; -1 if no task can have it (pid_t). Of one that has ended, the
-// kernel records -1.
+// taskID returns the number of a process or a thread; -1 if no task can have it.
 func taskID(n uint32) int32 {
-	if n > math.MaxInt32 {
+	if !replay.IsTaskID(n) {
 		return -1
 	}
 	return int32(n)
