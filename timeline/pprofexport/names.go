@@ -420,7 +420,7 @@ func (n *namer) module(s *timeline.Symbol) *mapping {
 // callBefore reports whether a call ends at addr, or cannot be ruled out, and
 // narrows k to the time in which the same bytes say so.
 func (n *namer) callBefore(view timeline.View, addr uint64, k *named) bool {
-	const longest = 5
+	const longest = replay.LongestCall
 	if n.r.Machine() != elf.EM_X86_64 || addr < longest {
 		return true
 	}

@@ -105,6 +105,9 @@ func (a architecture) readsTrampolines() bool { return a.name == "x86_64" }
 // architecture returns the architecture that Report.Arch names.
 func (r *Report) architecture() architecture { return architectureOf(nil, r.Arch) }
 
+// LongestCall is how many bytes a call before a return address takes at most in x86-64 kernel text.
+const LongestCall = 5
+
 // Machine returns the ELF machine of the recorded kernel, from the snapshot or from the
 // recording's ARCH. It returns EM_NONE if unknown.
 func (r *Replay) Machine() elf.Machine { return r.arch.machine }

@@ -300,10 +300,9 @@ func (c *cut) choosePrecedingCalls() {
 	if !c.opts.Samples || len(c.opts.Ranges) == 0 || k == nil || c.r.Machine() != elf.EM_X86_64 {
 		return
 	}
-	const longestCall = 5
 	c.sampled(func(addr uint64) {
 		if s, _, ok := k.Find(addr); ok && s.Addr == addr {
-			for p := range pagesOf(addr-longestCall, longestCall) {
+			for p := range pagesOf(addr-replay.LongestCall, replay.LongestCall) {
 				if c.inSnapshot(p) {
 					c.pages[p] = true
 				}
